@@ -113,7 +113,9 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 	case errors.Is(err, store.ErrQuery):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a search needs 1 to %d words", words.MaxTerms)}, true
 	case errors.Is(err, errSlowSearch):
-		return unavailable("the search takes too long: another word makes it narrower"), true
+		return unavailable("the search takes too long: another word or a shorter time makes it narrower"), true
+	case errors.Is(err, errNoSite):
+		return &proto.Error{Code: proto.CodeBadRequest, Text: "in.site is not the key of a site"}, true
 	case errors.Is(err, store.ErrCursor):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: "the cursor is not one of the page before"}, true
 	case errors.Is(err, store.ErrTooMany):

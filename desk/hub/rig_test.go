@@ -599,9 +599,9 @@ func (r faultReader) Conversation(ctx context.Context, id string) (store.Convers
 	return r.Reader.Conversation(ctx, id)
 }
 
-func (r faultReader) Search(ctx context.Context, s store.Scope, q, cursor string, limit int) ([]store.Hit, string, error) {
+func (r faultReader) Search(ctx context.Context, s store.Scope, q string, f store.Filter, cursor string, limit int) ([]store.Hit, string, error) {
 	r.hang()
-	return r.Reader.Search(ctx, s, q, cursor, limit)
+	return r.Reader.Search(ctx, s, q, f, cursor, limit)
 }
 
 var errInjected = errors.New("injected")

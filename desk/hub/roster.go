@@ -112,6 +112,18 @@ func (r *roster) siteKey(id string) string {
 	return ""
 }
 
+// siteID returns the id of the site with a key, "" if there is none. Any goroutine may call it.
+func (r *roster) siteID(key string) string {
+	if keys := r.keys.Load(); keys != nil {
+		for id, k := range *keys {
+			if k == key {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
 func (r *roster) update(s store.StaffMember, changes uint64) {
 	m := r.members[s.ID]
 	if m == nil {
@@ -254,6 +266,11 @@ func (h *Hub) staffList() proto.AgentList {
 			g.Longest = max(g.Longest, now-e.conv.QueuedAt)
 		}
 	}
+	l.Sites = make([]string, 0, len(h.queue.roster.sites))
+	for _, s := range h.queue.roster.sites {
+		l.Sites = append(l.Sites, s.Key)
+	}
+	slices.Sort(l.Sites)
 	slices.SortFunc(l.Agents, func(a, b proto.AgentInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	slices.SortFunc(l.Groups, func(a, b proto.GroupInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	return l

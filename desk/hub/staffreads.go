@@ -84,44 +84,88 @@ func (s *Session) staffRead(cmd proto.Command, who identity, f func(ctx context.
 	}, func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-func (s *Session) history(cmd proto.Command, who identity, p *proto.History) {
+// filter returns the filter of a command. An unknown site is an error.
+func (h *Hub) filter(contact string, in *proto.Filter) (store.Filter, error) {
+	f := store.Filter{Contact: contact, Tag: in.Tag, Agent: in.Agent, Group: in.Group, From: in.From, To: in.To}
+	switch in.State {
+	case "open":
+		f.Open = true
+	default:
+		f.State = store.State(in.State)
+	}
+	if in.Site != "" {
+		if f.Site = h.queue.roster.siteID(in.Site); f.Site == "" {
+			return f, errNoSite
+		}
+	}
+	return f, nil
+}
+
+// searching is staffRead with the time that a search may take.
+func (s *Session) searching(cmd proto.Command, who identity, contact string, in *proto.Filter, f func(ctx context.Context, r store.Reader, in store.Filter) (any, error)) {
 	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
-		return s.past(ctx, r, who, p.Contact, p.Cursor)
+		ctx, cancel := context.WithTimeout(ctx, s.hub.o.Limits.SearchTimeout)
+		defer cancel()
+		in, err := s.hub.filter(contact, in)
+		if err != nil {
+			return nil, err
+		}
+		d, err := f(ctx, r, in)
+		if err != nil && ctx.Err() != nil {
+			err = errSlowSearch
+		}
+		return d, err
 	})
 }
 
-// past reads one page of a contact's conversations.
-func (s *Session) past(ctx context.Context, r store.Reader, who identity, contact, cursor string) (proto.Past, error) {
-	convs, next, err := r.History(ctx, scope(who), contact, cursor, historyRows)
+func (s *Session) history(cmd proto.Command, who identity, p *proto.History) {
+	s.searching(cmd, who, p.Contact, &p.In, func(ctx context.Context, r store.Reader, in store.Filter) (any, error) {
+		return s.past(ctx, r, who, in, p.Cursor)
+	})
+}
+
+// past reads one page of conversations.
+func (s *Session) past(ctx context.Context, r store.Reader, who identity, f store.Filter, cursor string) (proto.Past, error) {
+	convs, next, err := r.History(ctx, scope(who), f, cursor, historyRows)
 	page := proto.Past{Convs: make([]proto.PastRow, 0, len(convs)), Cursor: next}
 	if err != nil {
 		return page, err
 	}
-	others := false
-	online := s.hub.online(contact)
+	others := 0
 	for i := range convs {
 		c := &convs[i].Conversation
-		others = others || convs[i].Other
-		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, online), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
+		if convs[i].Other {
+			others++
+		}
+		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, s.hub.online(c.Contact)), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
 	}
-	if others {
-		err = s.readsOther(ctx, "contact "+contact)
+	switch {
+	case others == 0:
+	case f.Contact != "":
+		err = s.readsOther(ctx, "contact "+f.Contact)
+	default:
+		err = s.foundOthers(ctx, "conversations", others)
 	}
 	return page, err
 }
 
-// errSlowSearch ends a search that has used up its time.
-var errSlowSearch = errors.New("hub: the search takes too long")
+// foundOthers logs that a search has shown something of conversations of other agents.
+func (s *Session) foundOthers(ctx context.Context, what string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return s.audit(ctx, store.AuditSearch, what, fmt.Sprintf("%d of other agents' conversations", n))
+}
+
+var (
+	errSlowSearch = errors.New("hub: the search takes too long") // ends a search that has used up its time
+	errNoSite     = errors.New("hub: there is no such site")
+)
 
 func (s *Session) search(cmd proto.Command, who identity, p *proto.Search) {
-	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, s.hub.o.Limits.SearchTimeout)
-		defer cancel()
-		hits, next, err := r.Search(ctx, scope(who), p.Q, p.Cursor, p.Limit)
+	s.searching(cmd, who, "", &p.In, func(ctx context.Context, r store.Reader, in store.Filter) (any, error) {
+		hits, next, err := r.Search(ctx, scope(who), p.Q, in, p.Cursor, p.Limit)
 		if err != nil {
-			if ctx.Err() != nil {
-				err = errSlowSearch
-			}
 			return nil, err
 		}
 		q, _ := words.Parse(p.Q)
@@ -137,10 +181,7 @@ func (s *Session) search(cmd proto.Command, who identity, p *proto.Search) {
 				Contact: proto.HitContact{ID: h.Contact, Name: h.ContactName}, State: string(h.State),
 			})
 		}
-		if others > 0 {
-			err = s.audit(ctx, store.AuditSearch, "messages", fmt.Sprintf("%d of other agents' conversations", others))
-		}
-		return found, err
+		return found, s.foundOthers(ctx, "messages", others)
 	})
 }
 
@@ -169,7 +210,7 @@ func Card(c *store.Contact) proto.ContactCard {
 // known reads a contact that the agent may see, which is one with a conversation that the agent may see.
 func (s *Session) known(ctx context.Context, r store.Reader, who identity, contact string) (store.Contact, error) {
 	if sc := scope(who); !sc.All {
-		convs, _, err := r.History(ctx, sc, contact, "", 1)
+		convs, _, err := r.History(ctx, sc, store.Filter{Contact: contact}, "", 1)
 		if err == nil && len(convs) == 0 {
 			err = store.ErrNotFound
 		}
@@ -186,7 +227,7 @@ func (s *Session) contactGet(cmd proto.Command, who identity, p *proto.ContactGe
 		if err != nil {
 			return nil, err
 		}
-		past, err := s.past(ctx, r, who, p.Contact, "")
+		past, err := s.past(ctx, r, who, store.Filter{Contact: p.Contact}, "")
 		return proto.ContactGot{Contact: Card(&c), Past: past}, err
 	})
 }

@@ -111,6 +111,86 @@ func TestSearchOverTheWire(t *testing.T) {
 	}
 }
 
+// Lists have what their filter selects and the reader may read. What others have is written down.
+func TestListsOverTheWire(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	c := r.chat()
+	kim, sue, ada := r.agent("kim"), r.staff("sue", perm.Supervisor), r.staff("ada", perm.Auditor)
+	ask[proto.Tagged](r, c.lin, "tag", c.past, proto.Tag{Add: []string{"Refund"}})
+	list := func(who *desktest.Client, in proto.Filter) (ids []string) {
+		t.Helper()
+		for _, row := range ask[proto.Past](r, who, "history", "", proto.History{In: in}).Convs {
+			ids = append(ids, row.ID)
+		}
+		return ids
+	}
+	lin := c.lin.Me().ID
+	for _, in := range []proto.Filter{{State: "closed"}, {Tag: "refund"}, {Agent: lin, State: "closed"}, {Site: r.site.Key, State: "closed"}} {
+		if got := list(c.lin, in); !slices.Equal(got, []string{c.past}) {
+			t.Errorf("lin, %+v: %v", in, got)
+		}
+		if got := list(kim, in); len(got) != 0 {
+			t.Errorf("kim, %+v: %v", in, got)
+		}
+	}
+	past := ask[proto.Past](r, c.lin, "history", "", proto.History{In: proto.Filter{State: "closed"}}).Convs[0]
+	if past.State != "closed" || past.Closed == 0 || past.Reason != "done" || !slices.Equal(past.Tags, []string{"Refund"}) || past.Contact.ID != c.contact || past.Preview == "" {
+		t.Errorf("%+v", past)
+	}
+	if got := list(c.lin, proto.Filter{State: "open"}); !slices.Equal(got, []string{c.now}) {
+		t.Errorf("open: %v", got)
+	}
+	if got := list(c.lin, proto.Filter{From: past.Opened, To: past.Opened + 1}); !slices.Contains(got, c.past) {
+		t.Errorf("of its time: %v", got)
+	}
+	if got := list(c.lin, proto.Filter{To: past.Opened}); len(got) != 0 {
+		t.Errorf("before it: %v", got)
+	}
+	if rows := r.audited(store.AuditSearch); len(rows) != 0 {
+		t.Errorf("audit %+v", rows)
+	}
+	for _, who := range []*desktest.Client{sue, ada} {
+		if got := list(who, proto.Filter{}); !slices.Equal(got, []string{c.now, c.past}) {
+			t.Errorf("all: %v", got)
+		}
+	}
+	if rows := r.audited(store.AuditSearch); len(rows) != 2 || rows[0].Who.ID != ada.Me().ID || rows[1].Who.ID != sue.Me().ID || rows[1].Target != "conversations" || rows[1].Detail != "2 of other agents' conversations" {
+		t.Errorf("audit %+v", rows)
+	}
+	found := ask[proto.Found](r, c.lin, "search", "", proto.Search{Q: "refund", In: proto.Filter{State: "closed", Tag: "refund"}})
+	if len(found.Hits) != 1 || found.Hits[0].Conv != c.past {
+		t.Errorf("searched %+v", found)
+	}
+	if got := ask[proto.AgentList](r, kim, "agents", "", proto.Agents{}).Sites; !slices.Contains(got, r.site.Key) {
+		t.Errorf("sites %v", got)
+	}
+	for _, bad := range []proto.History{{In: proto.Filter{Site: "none"}}, {In: proto.Filter{State: "gone"}}, {Cursor: "?"}} {
+		if got := r.do(c.lin, "history", "", bad); got != proto.CodeBadRequest {
+			t.Errorf("%+v: %q", bad, got)
+		}
+	}
+	if got := r.do(c.ann, "history", "", proto.History{}); got != proto.CodeForbidden {
+		t.Errorf("a customer lists: %q", got)
+	}
+}
+
+// A list masks what its reader may not see.
+func TestListsAreMasked(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	c := r.chat()
+	r.say(c.ann, c.now, "call me: +49 30 1234567")
+	read := func(role perm.Role) string {
+		page := ask[proto.Past](r, r.staff(string(role)+"1", role), "history", "", proto.History{In: proto.Filter{State: "open"}})
+		return page.Convs[0].Preview
+	}
+	if got := read(perm.Supervisor); !strings.Contains(got, "1234567") {
+		t.Errorf("a supervisor reads %q", got)
+	}
+	if got := read(perm.Auditor); got == "" || strings.Contains(got, "1234567") {
+		t.Errorf("an auditor reads %q", got)
+	}
+}
+
 // Who reads what is another agent's is written down, once for a while; who may not, is told that there is nothing.
 func TestReadingOfOthersIsAudited(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})

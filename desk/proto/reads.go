@@ -30,15 +30,28 @@ type Receipt struct {
 	Read      uint64 `json:"read"`
 }
 
-// History asks for the conversations of a contact, the newest first.
+// Filter selects conversations. What is zero selects all.
+type Filter struct {
+	State string `json:"state"` // one state, or "open" for all but closed
+	Tag   string `json:"tag"`
+	Agent string `json:"agent"` // has the conversation, or had it last
+	Group string `json:"group"`
+	Site  string `json:"site"` // its key
+	From  int64  `json:"from"` // opened then or later, Unix milliseconds
+	To    int64  `json:"to"`   // opened before
+}
+
+// History asks for conversations, those opened last first.
 type History struct {
-	Contact string `json:"contact"`
+	Contact string `json:"contact"` // "" = of all contacts
+	In      Filter `json:"in"`
 	Cursor  string `json:"cursor"`
 }
 
 // Search asks for messages, the newest first.
 type Search struct {
 	Q      string `json:"q"`
+	In     Filter `json:"in"`
 	Cursor string `json:"cursor"`
 	Limit  int    `json:"limit"` // 1 to MaxSearchHits after decoding
 }
@@ -93,7 +106,7 @@ type ReceiptNow struct {
 	Read      uint64 `json:"read"`
 }
 
-// PastRow is one line of a contact's history.
+// PastRow is one line of a list of conversations.
 type PastRow struct {
 	Row
 	Page    string `json:"page,omitempty"` // where the customer was when it was opened
@@ -214,9 +227,34 @@ func checkCursor(c string) *Error {
 	return nil
 }
 
+func (f *Filter) check() *Error {
+	switch f.State {
+	case "", "open", "bot", "queued", "assigned", "closed":
+	default:
+		return fail(CodeBadRequest, fmt.Sprintf("in.state is %.40q: it is open, bot, queued, assigned or closed", f.State))
+	}
+	if err := checkLine("in.tag", &f.Tag, MaxTagChars); err != nil {
+		return err
+	}
+	for field, id := range map[string]string{"in.agent": f.Agent, "in.group": f.Group, "in.site": f.Site} {
+		if len(id) > maxIDBytes {
+			return fail(CodeBadRequest, fmt.Sprintf("%s has %d bytes, the limit is %d", field, len(id), maxIDBytes))
+		}
+	}
+	if f.From < 0 || f.To < 0 || f.To != 0 && f.To <= f.From {
+		return fail(CodeBadRequest, fmt.Sprintf("in.from is %d and in.to %d: these are milliseconds since 1970, and in.to is later", f.From, f.To))
+	}
+	return nil
+}
+
 func checkHistory(p any) *Error {
 	h := p.(*History)
-	if err := checkContact(h.Contact); err != nil {
+	if h.Contact != "" {
+		if err := checkContact(h.Contact); err != nil {
+			return err
+		}
+	}
+	if err := h.In.check(); err != nil {
 		return err
 	}
 	return checkCursor(h.Cursor)
@@ -232,6 +270,9 @@ func checkSearch(p any) *Error {
 	}
 	if n := utf8.RuneCountInString(s.Q); n > MaxQueryChars {
 		return fail(CodeTooLarge, fmt.Sprintf("the search has %d characters, the limit is %d", n, MaxQueryChars))
+	}
+	if err := s.In.check(); err != nil {
+		return err
 	}
 	return checkCursor(s.Cursor)
 }

@@ -108,6 +108,7 @@ type GroupInfo struct {
 type AgentList struct {
 	Agents []AgentInfo `json:"agents"`
 	Groups []GroupInfo `json:"groups"`
+	Sites  []string    `json:"sites"` // their keys
 }
 
 // OfferInfo is an offer as the agent that makes it sees it.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -102,7 +103,29 @@ type Hit struct {
 	Other       bool // seen by Scope.All only
 }
 
-// Past is a conversation of a contact's history.
+// Filter selects conversations. Zero fields select all.
+type Filter struct {
+	Contact string
+	Open    bool // in any state but Closed
+	State   State
+	Tag     string // upper and lower case are the same
+	Agent   string // has it, or had it last
+	Group   string
+	Site    string
+	From    int64 // opened then or later, Unix milliseconds
+	To      int64 // opened before, 0 = no bound
+}
+
+// Match reports whether the filter selects the conversation.
+func (f *Filter) Match(c *Conversation) bool {
+	is := func(want, has string) bool { return want == "" || want == has }
+	return is(f.Contact, c.Contact) && is(string(f.State), string(c.State)) && is(f.Group, c.Group) && is(f.Site, c.Site) &&
+		(!f.Open || c.State != Closed) && (f.Agent == "" || f.Agent == c.LastAgent && c.AssignedAt > 0) &&
+		(f.Tag == "" || slices.ContainsFunc(c.TagList(), func(tag string) bool { return strings.EqualFold(tag, f.Tag) })) &&
+		f.From <= c.OpenedAt && (f.To == 0 || c.OpenedAt < f.To)
+}
+
+// Past is a conversation of a list that is not live.
 type Past struct {
 	Conversation
 	Page  string // where the customer was when it was opened, "" = unknown
@@ -126,12 +149,14 @@ type StaffReader interface {
 	Places(ctx context.Context, conv string) ([]Places, error)
 	// Access returns what an agent may do with a conversation, or ErrNotFound.
 	Access(ctx context.Context, s Scope, conv string) (Access, error)
-	// History returns at most limit conversations of a contact, the newest first, and the cursor of the next page, "" at
-	// the end.
-	History(ctx context.Context, s Scope, contact, cursor string, limit int) ([]Past, string, error)
-	// Search returns at most limit messages that a query finds, the newest first, and the cursor of the next page, "" at
-	// the end. A page may be short although there are more. A query without a word or with too many is ErrQuery.
-	Search(ctx context.Context, s Scope, query, cursor string, limit int) ([]Hit, string, error)
+	// History returns at most limit conversations, those opened last first, and the cursor of the next page, "" at the
+	// end. What is opened or closed meanwhile moves no page. A page may be short although there are more, except of one
+	// contact without other conditions.
+	History(ctx context.Context, s Scope, f Filter, cursor string, limit int) ([]Past, string, error)
+	// Search returns at most limit messages that a query finds in the conversations of a filter, the newest first, and
+	// the cursor of the next page, "" at the end. A page may be short although there are more. A query without a word or
+	// with too many is ErrQuery.
+	Search(ctx context.Context, s Scope, query string, f Filter, cursor string, limit int) ([]Hit, string, error)
 	// Canned returns prepared replies for an agent. Those whose short name begins with q come first, then those whose
 	// title or text contains q. Replies of the locale, of its language and of every language count, and all if locale is
 	// "".

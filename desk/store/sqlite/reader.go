@@ -15,7 +15,7 @@ const (
 	sqlEventsCustomer = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND pseq > ? ORDER BY pseq LIMIT ?`
 	sqlAllOpenOf      = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at`
 	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
-	sqlQueue          = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
+	sqlQueue          = `SELECT ` + convColumns + ` FROM conversation c INDEXED BY conversation_queue JOIN contact p ON p.id = c.contact WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
 	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.priority, c.queued_at, c.id`
 )
 

@@ -23,7 +23,7 @@ const (
 	sqlLastDoc = `SELECT coalesce(max(doc), 0) FROM message WHERE doc < ?`
 	sqlSearch  = `WITH hits AS MATERIALIZED (SELECT rowid AS doc FROM message_words WHERE message_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?)
 		SELECT h.doc, m.conversation, m.seq, coalesce(m.pseq, 0), m.id, m.kind, m.sender_kind, m.sender_id, m.sender_name, m.body, m.created,
-			c.state, c.contact, p.name, ` + sqlAccess + `
+			c.contact, p.name, c.state, c.site, c.grp, c.last_agent, c.assigned_at, c.opened_at, ` + tagsColumn + `, ` + sqlAccess + `
 		FROM hits h CROSS JOIN message m ON m.doc = h.doc CROSS JOIN conversation c ON c.id = m.conversation CROSS JOIN contact p ON p.id = c.contact
 		ORDER BY h.doc DESC`
 	sqlUnindexed = `SELECT conversation, seq, kind, body, created FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file') ORDER BY conversation, seq LIMIT ?`
@@ -126,7 +126,7 @@ func (t *tx) indexOld(limit int) (int, error) {
 func match(q *words.Query) string { return `"` + strings.Join(q.Terms, `" AND "`) + `"` }
 
 // Search implements store.StaffReader.
-func (r *reader) Search(ctx context.Context, s store.Scope, query, cursor string, limit int) ([]store.Hit, string, error) {
+func (r *reader) Search(ctx context.Context, s store.Scope, query string, f store.Filter, cursor string, limit int) ([]store.Hit, string, error) {
 	q, ok := words.Parse(query)
 	if !ok {
 		return nil, "", store.ErrQuery
@@ -151,17 +151,18 @@ func (r *reader) Search(ctx context.Context, s store.Scope, query, cursor string
 		var h store.Hit
 		var doc int64
 		var access store.Access
+		var c store.Conversation
 		e := &h.Event
 		if err := rows.Scan(&doc, &e.Conv, &e.Seq, &e.PSeq, &e.ID, &e.Kind, &e.From.Kind, &e.From.ID, &e.From.Name, &e.Body, &e.Time,
-			&h.State, &h.Contact, &h.ContactName, &access); err != nil {
+			&c.Contact, &h.ContactName, &c.State, &c.Site, &c.Group, &c.LastAgent, &c.AssignedAt, &c.OpenedAt, &c.Tags, &access); err != nil {
 			return nil, "", err
 		}
 		looked++
-		if access != store.NoAccess && seen(s, &q, e) {
+		if access != store.NoAccess && f.Match(&c) && seen(s, &q, e) {
 			if len(hits) == limit { // there is more
 				return hits, docCursor(last), nil
 			}
-			h.Other = access == store.OtherAccess
+			h.State, h.Contact, h.Other = c.State, c.Contact, access == store.OtherAccess
 			hits = append(hits, h)
 		}
 		last = doc

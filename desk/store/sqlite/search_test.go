@@ -17,7 +17,7 @@ import (
 
 func (r *rig) search(query string) []store.Hit {
 	r.t.Helper()
-	hits, _, err := r.Cold().Search(r.t.Context(), store.Scope{All: true}, query, "", 50)
+	hits, _, err := r.Cold().Search(r.t.Context(), store.Scope{All: true}, query, store.Filter{}, "", 50)
 	if err != nil {
 		r.t.Fatal(query, err)
 	}
@@ -102,7 +102,7 @@ func TestOldMessagesAreIndexed(t *testing.T) {
 func (r *rig) all(query string) (bodies []string) {
 	r.t.Helper()
 	for cursor := ""; ; {
-		hits, next, err := r.Cold().Search(r.t.Context(), store.Scope{All: true}, query, cursor, 50)
+		hits, next, err := r.Cold().Search(r.t.Context(), store.Scope{All: true}, query, store.Filter{}, cursor, 50)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -130,12 +130,19 @@ func TestReadPlans(t *testing.T) {
 		"expired":            {sqlExpired, []any{"x", 1}, []string{"SEARCH c USING INDEX conversation_kept"}},
 		"its files":          {sqlDropFiles, []any{"x", 1}, []string{"attachment_conversation"}},
 		"its turns":          {sqlDropTurns, []any{"x", 1}, []string{"bot_turn_conversation"}},
-		"history":            {sqlHistory, slices.Concat(a, []any{"x", 1, "x"}, a, []any{1}), []string{"conversation_contact"}},
 		"all conversations":  {sqlConvs, []any{1, "x", 0, 1}, []string{"SEARCH c USING INDEX conversation_opened (opened_at>? AND (opened_at,id)<(?,?))"}},
 		"those of one state": {sqlConvsIn, []any{"closed", 1, "x", 0, 1}, []string{"SEARCH c USING INDEX conversation_state (state=? AND opened_at>? AND (opened_at,id)<(?,?))"}},
 		"API key":            {sqlKey, []any{"x"}, []string{"SEARCH api_key USING INDEX"}},
 		"API keys":           {sqlKeys, []any{1}, []string{"api_key_revoked"}},
 		"revoked API keys":   {sqlRevoked, []any{1}, []string{"api_key_revoked"}},
+		"history":            {sqlHistory, append(a, "x", 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_contact"}},
+		"tag":                {sqlListTag, append(a, "x", 1, "x", 0, 1), []string{"SEARCH t USING", "conversation_tag_opened (tag=? AND opened", "SEARCH c USING PRIMARY KEY"}},
+		"agent":              {sqlListAgent, append(a, "x", 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_agent (last_agent=? AND opened_at"}},
+		"open":               {sqlListOpen, append(a, 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_open (opened_at"}},
+		"state":              {sqlListState, append(a, "closed", 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_state (state=? AND opened_at"}},
+		"all":                {sqlListAll, append(a, 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_opened (opened_at"}},
+		"queue":              {sqlQueue, []any{1}, []string{"conversation_queue"}},
+		"last of the queue":  {sqlLastQueued, []any{1}, []string{"conversation_queue (priority=?"}},
 	} {
 		rows, err := r.cold.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+c.query, c.args...)
 		if err != nil {
@@ -168,7 +175,7 @@ func TestSearchHonoursItsContext(t *testing.T) {
 	r := newRig(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := r.Cold().Search(ctx, store.Scope{}, "x", "", 1); !errors.Is(err, context.Canceled) {
+	if _, _, err := r.Cold().Search(ctx, store.Scope{}, "x", store.Filter{}, "", 1); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -249,7 +256,7 @@ func TestSearchStaysFlat(t *testing.T) {
 		for range 10 {
 			for _, q := range queries {
 				began := time.Now()
-				if _, _, err := r.Cold().Search(t.Context(), scope, q, "", 20); err != nil {
+				if _, _, err := r.Cold().Search(t.Context(), scope, q, store.Filter{}, "", 20); err != nil {
 					t.Fatal(err)
 				}
 				all = append(all, time.Since(began))

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,8 +11,9 @@ import (
 )
 
 // readColumns are the columns of a conversation that its commands do not change.
-const readColumns = `c.customer_delivered, c.customer_read, c.staff_delivered, c.staff_read,
-		coalesce((SELECT group_concat(t.tag, ',' ORDER BY t.tag) FROM conversation_tag t WHERE t.conversation = c.id), ''), c.score, c.comment, p.blocked`
+const readColumns = `c.customer_delivered, c.customer_read, c.staff_delivered, c.staff_read, ` + tagsColumn + `, c.score, c.comment, p.blocked`
+
+const tagsColumn = `coalesce((SELECT group_concat(x.tag, ',' ORDER BY x.tag) FROM conversation_tag x WHERE x.conversation = c.id), '')`
 
 // sqlAccess is the store.Access to the conversation c. Its arguments are the agent, four times, and Scope.All, once.
 const sqlAccess = `CASE
@@ -21,8 +23,39 @@ const sqlAccess = `CASE
 			OR c.state = 'closed' AND EXISTS (SELECT 1 FROM conversation o WHERE o.contact = c.contact AND o.state = 'assigned' AND o.owner_id = ?) THEN 1
 		WHEN ? THEN 2 ELSE 0 END`
 
-const sqlHistory = `SELECT ` + convColumns + `, c.page, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlSpoken + ` AND ` + sqlAccess + ` <> 0
-	ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
+// Lists of conversations, each on the index of its first condition. The others are looked at one by one.
+const (
+	listSelect = `SELECT ` + convColumns + `, c.page, iif(` + sqlSpoken + `, ` + sqlAccess + `, 0)`
+	listPage   = `(c.opened_at, c.id) < (?, ?) AND c.opened_at >= ? ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
+
+	sqlHistory = listSelect + convFrom + `WHERE c.contact = ? AND ` + listPage
+	sqlListTag = listSelect + ` FROM conversation_tag t CROSS JOIN conversation c ON c.id = t.conversation CROSS JOIN contact p ON p.id = c.contact
+		WHERE t.tag = ? AND (t.opened, t.conversation) < (?, ?) AND t.opened >= ? ORDER BY t.opened DESC, t.conversation DESC LIMIT ?`
+	sqlListAgent = listSelect + convFrom + `WHERE c.last_agent = ? AND ` + listPage
+	sqlListOpen  = listSelect + convFrom + `WHERE c.state <> 'closed' AND ` + listPage
+	sqlListState = listSelect + convFrom + `WHERE c.state = ? AND ` + listPage
+	sqlListAll   = listSelect + convFrom + `WHERE ` + listPage
+)
+
+const listed = 2000 // conversations that one page looks at
+
+// listOf returns the statement for a filter, its arguments before those of the page, and how many conversations a page
+// looks at, -1 for all. Those of one contact are few.
+func listOf(f *store.Filter) (query string, args []any, most int) {
+	switch {
+	case f.Contact != "":
+		return sqlHistory, []any{f.Contact}, -1
+	case f.Tag != "":
+		return sqlListTag, []any{f.Tag}, listed
+	case f.Agent != "":
+		return sqlListAgent, []any{f.Agent}, listed
+	case f.State != store.None:
+		return sqlListState, []any{string(f.State)}, listed
+	case f.Open:
+		return sqlListOpen, nil, listed
+	}
+	return sqlListAll, nil, listed
+}
 
 func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.Agent, s.All} }
 
@@ -89,25 +122,43 @@ func cursorAt(cursor string) (opened int64, id string, err error) {
 	return opened, id, nil
 }
 
-// History implements store.StaffReader.
-func (r *reader) History(ctx context.Context, s store.Scope, contact, cursor string, limit int) ([]store.Past, string, error) {
+// History implements store.StaffReader. The time of opening does not change, so pages stay where they are.
+func (r *reader) History(ctx context.Context, s store.Scope, f store.Filter, cursor string, limit int) ([]store.Past, string, error) {
 	opened, id, err := cursorAt(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	args := append(append(accessArgs(s), contact, opened, id), append(accessArgs(s), limit+1)...)
-	all, err := list(ctx, r.db, func(row scanner) (store.Past, error) {
+	if f.To != 0 && f.To <= opened {
+		opened, id = f.To, ""
+	}
+	query, args, most := listOf(&f)
+	rows, err := r.db.QueryContext(ctx, query, slices.Concat(accessArgs(s), args, []any{opened, id, f.From, most})...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = rows.Close() }()
+	var page []store.Past
+	looked, next := 0, ""
+	for rows.Next() {
 		var past store.Past
 		var access store.Access
-		var err error
-		past.Conversation, err = scanConvAnd(row, &past.Page, &access)
-		past.Other = access == store.OtherAccess
-		return past, err
-	}, sqlHistory, args...)
-	if err != nil || len(all) <= limit {
-		return all, "", err
+		if past.Conversation, err = scanConvAnd(rows, &past.Page, &access); err != nil {
+			return nil, "", err
+		}
+		looked++
+		if access != store.NoAccess && f.Match(&past.Conversation) {
+			if len(page) == limit { // there is more
+				return page, next, nil
+			}
+			past.Other = access == store.OtherAccess
+			page = append(page, past)
+		}
+		next = cursorAfter(&past.Conversation)
 	}
-	return all[:limit], cursorAfter(&all[limit-1].Conversation), nil
+	if looked != most {
+		next = ""
+	}
+	return page, next, rows.Err()
 }
 
 // Canned implements store.StaffReader.
@@ -151,7 +202,7 @@ func (t *tx) tag(c store.Tag) (store.Outcome, error) {
 		}
 	}
 	for _, tag := range c.Add {
-		if err := t.exec(`INSERT INTO conversation_tag (conversation, tag) VALUES (?, ?) ON CONFLICT DO NOTHING`, c.Conv, tag); err != nil {
+		if err := t.exec(`INSERT INTO conversation_tag (conversation, tag, opened) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, c.Conv, tag, d.OpenedAt); err != nil {
 			return head, err
 		}
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -40,12 +41,15 @@ func testSilent(t *testing.T, r *rig) {
 		contact store.Contact
 		listed  int
 	}{"silent": {idle, 0}, "closed by the customer": {closed, 0}, "left": {left, 0}, "the bot failed": {failed, 0}, "an agent had it": {taken, 1}} {
-		past, _, err := r.Cold().History(t.Context(), store.Scope{Agent: r.lin.ID, All: true}, c.contact.ID, "", 10)
+		past, _, err := r.Cold().History(t.Context(), store.Scope{Agent: r.lin.ID, All: true}, store.Filter{Contact: c.contact.ID}, "", 10)
 		r.must(err)
+		all, _, err := r.Cold().History(t.Context(), store.Scope{Agent: r.lin.ID, All: true}, store.Filter{}, "", 50)
+		r.must(err)
+		all = slices.DeleteFunc(all, func(p store.Past) bool { return p.Contact != c.contact.ID })
 		own, err := r.Hot().OfContact(t.Context(), c.contact.ID)
 		r.must(err)
-		if len(past) != c.listed || len(own) != c.listed {
-			t.Errorf("%s: %d in the history, %d for the customer, want %d", name, len(past), len(own), c.listed)
+		if len(past) != c.listed || len(all) != c.listed || len(own) != c.listed {
+			t.Errorf("%s: %d in the history, %d in the list of all, %d for the customer, want %d", name, len(past), len(all), len(own), c.listed)
 		}
 	}
 }

@@ -209,7 +209,7 @@ func testHistory(t *testing.T, r *rig) {
 	read := func(s store.Scope, limit int) (ids []string, others int) {
 		t.Helper()
 		for cursor, pages := "", 0; ; pages++ {
-			page, next, err := r.Cold().History(t.Context(), s, ann.ID, cursor, limit)
+			page, next, err := r.Cold().History(t.Context(), s, store.Filter{Contact: ann.ID}, cursor, limit)
 			r.must(err)
 			if len(page) > limit || pages > 10 {
 				t.Fatalf("%d conversations on page %d", len(page), pages)
@@ -236,20 +236,20 @@ func testHistory(t *testing.T, r *rig) {
 			t.Errorf("of who serves her by %d: %v with %d of others", limit, got, others)
 		}
 	}
-	page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, ann.ID, "", 2)
+	page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, store.Filter{Contact: ann.ID}, "", 2)
 	if err != nil || page[0].Page != "" || page[1].CloseReason != "5" || page[1].ClosedAt == 0 {
 		t.Errorf("%+v %v", page, err)
 	}
 	ben := r.visitor()
 	r.do(store.Open{Contact: ben, Page: "https://shop.example/cart"})
-	if page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, ben.ID, "", 2); err != nil || len(page) != 1 || page[0].Page != "https://shop.example/cart" {
+	if page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, store.Filter{Contact: ben.ID}, "", 2); err != nil || len(page) != 1 || page[0].Page != "https://shop.example/cart" {
 		t.Errorf("%+v %v", page, err)
 	}
-	if page, next, err := r.Cold().History(t.Context(), store.Scope{All: true}, "nobody", "", 2); len(page) != 0 || next != "" || err != nil {
+	if page, next, err := r.Cold().History(t.Context(), store.Scope{All: true}, store.Filter{Contact: "nobody"}, "", 2); len(page) != 0 || next != "" || err != nil {
 		t.Errorf("%+v %q %v", page, next, err)
 	}
 	for _, cursor := range []string{"x", ".", "!.x", "-"} {
-		if _, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, ann.ID, cursor, 2); err != store.ErrCursor {
+		if _, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, store.Filter{Contact: ann.ID}, cursor, 2); err != store.ErrCursor {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
@@ -259,7 +259,7 @@ func testHistory(t *testing.T, r *rig) {
 func (r *rig) found(s store.Scope, query string, limit int) (bodies []string) {
 	r.t.Helper()
 	for cursor, pages := "", 0; ; pages++ {
-		hits, next, err := r.Cold().Search(r.t.Context(), s, query, cursor, limit)
+		hits, next, err := r.Cold().Search(r.t.Context(), s, query, store.Filter{}, cursor, limit)
 		if err != nil {
 			r.t.Fatalf("%q: %v", query, err)
 		}
@@ -318,21 +318,21 @@ func testSearch(t *testing.T, r *rig) {
 				t.Errorf("%q of what is seen: %q, want %q", query, got, want)
 			}
 		}
-		if hits, next, err := r.Cold().Search(t.Context(), hide, query, "", 1); want == nil && (len(hits) > 0 || next != "" || err != nil) {
+		if hits, next, err := r.Cold().Search(t.Context(), hide, query, store.Filter{}, "", 1); want == nil && (len(hits) > 0 || next != "" || err != nil) {
 			t.Errorf("%q of what is not seen: %d hits, more %q, %v", query, len(hits), next, err)
 		}
 	}
 	for _, query := range []string{"", "  ", "!?", `"*"`, strings.Join(slices.Collect(maps.Keys(manyWords(33))), " ")} {
-		if _, _, err := r.Cold().Search(t.Context(), all, query, "", 20); err != store.ErrQuery {
+		if _, _, err := r.Cold().Search(t.Context(), all, query, store.Filter{}, "", 20); err != store.ErrQuery {
 			t.Errorf("%.20q: %v", query, err)
 		}
 	}
 	for _, cursor := range []string{"!", "-1", "0", "9223372036854775808"} {
-		if _, _, err := r.Cold().Search(t.Context(), all, "refund", cursor, 20); err != store.ErrCursor {
+		if _, _, err := r.Cold().Search(t.Context(), all, "refund", store.Filter{}, cursor, 20); err != store.ErrCursor {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
-	hits, _, err := r.Cold().Search(t.Context(), all, "again", "", 20)
+	hits, _, err := r.Cold().Search(t.Context(), all, "again", store.Filter{}, "", 20)
 	r.must(err)
 	if h := hits[0]; h.Event.Conv != conv.ID || h.Event.Seq != 8 || h.Event.From != ann.Actor() || h.Event.Kind != store.KindText || h.Event.Time == 0 ||
 		h.State != store.Assigned || h.Contact != ann.ID || h.ContactName != ann.Name {
@@ -352,7 +352,7 @@ func manyWords(n int) map[string]bool {
 func testSearchScope(t *testing.T, r *rig) {
 	s := r.scoped("needle")
 	convs := func(sc store.Scope) (ids []string, others int) {
-		hits, _, err := r.Cold().Search(t.Context(), sc, "needle", "", 50)
+		hits, _, err := r.Cold().Search(t.Context(), sc, "needle", store.Filter{}, "", 50)
 		r.must(err)
 		for _, h := range hits {
 			ids = append(ids, h.Event.Conv)
