@@ -3,7 +3,6 @@ package sqlite
 import (
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -44,12 +43,10 @@ func TestListPagesAreBounded(t *testing.T) {
 	} {
 		found, pages := 0, 0
 		for cursor := ""; pages == 0 || cursor != ""; pages++ {
-			began := time.Now()
 			page, next, err := r.Cold().History(t.Context(), c.s, c.f, cursor, 20)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s, page %d: %v", name, pages, time.Since(began))
 			found, cursor = found+len(page), next
 		}
 		if found != c.found || pages > c.most {

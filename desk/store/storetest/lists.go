@@ -101,36 +101,50 @@ func testLists(t *testing.T, r *rig) {
 	if _, others := r.listed(all, store.Filter{Agent: r.moe.ID}, 50, func() {}); others != 1 {
 		t.Errorf("%d of others, want 1", others)
 	}
+	// The agent of a conversation before is not the agent of this one.
+	eve := r.visitor()
+	before := r.assigned(eve, r.moe).ID
+	r.do(store.Move{Conv: before, Trigger: store.AgentClose, By: r.moe.Actor()})
+	r.shift.Add(int64(48 * time.Hour))
+	r.open(eve, true)
+	if got, _ := r.listed(all, store.Filter{Contact: eve.ID, Agent: r.moe.ID}, 50, func() {}); !slices.Equal(got, []string{before}) {
+		t.Errorf("of moe's customer %v, want %v", got, before)
+	}
 }
 
 // testListsHoldStill: between the pages of a list, conversations close, are reopened and begin. What was in the list and
 // still belongs there comes once.
 func testListsHoldStill(t *testing.T, r *rig) {
-	const closed, open = 12, 6
-	var convs []store.Conversation
-	for i := range closed + open {
-		c := r.assigned(r.visitor(), r.moe)
-		if convs = append(convs, c); i%3 != 0 {
-			r.do(store.Move{Conv: c.ID, Trigger: store.AgentClose, By: r.moe.Actor()})
-		}
+	const n = 18 // every third stays open
+	again := func(conv string, turn int) {
+		r.do(store.Move{Conv: conv, Trigger: store.ReopenToQueue, By: r.moe.Actor()})
+		r.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: r.moe.Actor()})
+		r.do(store.Move{Conv: conv, Trigger: store.AgentClose, By: r.moe.Actor(), Reason: fmt.Sprint(turn)})
+	}
+	var convs, want []string
+	for range n {
+		convs = append(convs, r.assigned(r.visitor(), r.moe).ID)
 		r.shift.Add(int64(time.Millisecond))
 	}
-	var want []string
-	for i := len(convs) - 1; i >= 0; i-- {
+	for i := range n { // closed in another order than opened
+		i = i * 7 % n
 		if i%3 != 0 {
-			want = append(want, convs[i].ID)
+			r.do(store.Move{Conv: convs[i], Trigger: store.AgentClose, By: r.moe.Actor()})
+			r.shift.Add(int64(time.Millisecond))
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		if i%3 != 0 {
+			want = append(want, convs[i])
 		}
 	}
 	turn := 0
 	ids, _ := r.listed(store.Scope{All: true}, store.Filter{State: store.Closed}, 5, func() {
-		newest := convs[len(convs)-1-3*turn] // behind us
-		if newest.State = r.head(newest.ID).State; newest.State == store.Closed {
-			r.do(store.Move{Conv: newest.ID, Trigger: store.ReopenToQueue, By: r.moe.Actor()})
-			r.do(store.Move{Conv: newest.ID, Trigger: store.TakeOver, By: r.moe.Actor()})
-			r.do(store.Move{Conv: newest.ID, Trigger: store.AgentClose, By: r.moe.Actor(), Reason: fmt.Sprint(turn)})
-		}
-		r.do(store.Move{Conv: convs[len(convs)-3-3*turn].ID, Trigger: store.AgentClose, By: r.moe.Actor()}) // was open, behind us
+		again(convs[n-1-3*turn], turn)                                                          // on a page before
+		again(convs[1+3*turn], turn)                                                            // on a page to come
+		r.do(store.Move{Conv: convs[n-3-3*turn], Trigger: store.AgentClose, By: r.moe.Actor()}) // was open, and would have been before
 		r.do(store.Move{Conv: r.assigned(r.visitor(), r.moe).ID, Trigger: store.AgentClose, By: r.moe.Actor()})
+		r.shift.Add(int64(time.Millisecond))
 		turn++
 	})
 	if turn == 0 || !slices.Equal(ids, want) {

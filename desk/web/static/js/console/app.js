@@ -14,7 +14,7 @@ import { Chats } from './chats.js';
 import { followBrowser } from '../core/connection.js';
 import { ConsoleSession } from './session.js';
 import { CustomerCard } from './customer-card.js';
-import { Inbox } from './inbox.js';
+import { headOf, Inbox } from './inbox.js';
 import { showKeys } from './keys.js';
 import { ListPane } from './list-pane.js';
 import { logout } from './logout.js';
@@ -95,11 +95,11 @@ export class ConsoleApp {
 		this.draw();
 	}
 
-	/** Shows a message that was found. */
+	/** Shows a conversation that was found, at the message s if there is one. */
 	openAt(hit) {
 		this.chats.learn(hit.c, hit.contact);
 		this.open(hit.c);
-		this.chats.views.get(hit.c).reveal(hit.s);
+		if (hit.s) this.chats.views.get(hit.c).reveal(hit.s);
 	}
 
 	/** Draws soon: many events in a row cost one drawing. */
@@ -132,7 +132,7 @@ export class ConsoleApp {
 			},
 		});
 		this.list = new ListPane({
-			inbox, onOpen: (id) => this.open(id),
+			inbox, app: { request, staff, draw: () => this.draw() }, onOpen: (row) => this.openAt(row),
 			of: {
 				contact: (id) => this.chats.contact(id), unread: (row) => this.#unread(row), current: () => this.current,
 				draft: (id) => storage.get(`desk.draft.${scope}.${id}`, '') || storage.get(`desk.draft.${scope}.${id}.note`, ''),
@@ -162,7 +162,7 @@ export class ConsoleApp {
 		this.card = new CustomerCard({
 			host: byId('card'), staff,
 			on: cardCommands({
-				request, chats: this.chats, inbox, notice: this.notice, draw: () => this.draw(), open: (id) => this.open(id),
+				request, chats: this.chats, list: this.list, notice: this.notice, draw: () => this.draw(), open: (id) => this.open(id),
 				current: () => this.current, took: (contact) => this.card.took(contact), close: () => this.#showCard(false),
 			}),
 		});
@@ -201,6 +201,7 @@ export class ConsoleApp {
 		this.offers.clear();
 		this.chats.watched.clear();
 		this.inbox.all = this.staff.can('read_others');
+		this.list.archive.rights();
 		if (this.inbox.all) this.#others();
 		this.inbox.replace(d.inbox ?? {});
 		for (const row of this.inbox.rows.values()) this.chats.learn(row.id, row.contact);
@@ -268,6 +269,7 @@ export class ConsoleApp {
 		const before = this.inbox.rows.get(row.id);
 		this.chats.learn(row.id, row.contact);
 		this.inbox.apply(row);
+		this.list.archive.learn(row.id, row);
 		this.offers.headChanged(row);
 		this.chats.get(row.id)?.setHead(headOf(row));
 		if (row.state === 'queued' && before?.state !== 'queued') this.#call('queue', row.id, t('alerts.queue'), row.preview ?? '');
@@ -430,7 +432,7 @@ export class ConsoleApp {
 		const c = this.chats.get(this.current);
 		byId('card').hidden = !c;
 		if (!c) return;
-		this.card.show({ c: c.id, contact: this.chats.contact(c.id), head: c.head, row: this.inbox.rows.get(c.id) });
+		this.card.show({ c: c.id, contact: this.chats.contact(c.id), head: c.head, row: this.list.row(c.id) });
 	}
 
 	#relabel() {
@@ -438,13 +440,9 @@ export class ConsoleApp {
 		this.banner.update();
 		this.top.relabel();
 		this.search.relabel();
+		this.list.archive.relabel();
 		this.card.relabel();
 		this.offersView.relabel();
 		this.draw();
 	}
-}
-
-function headOf(row) {
-	const { id, state, rev, epoch, owner, last, opened, queued, closed, reason, group } = row;
-	return { id, state, rev, epoch, owner, last, opened, queued, closed, reason, group };
 }

@@ -4,15 +4,15 @@ import { askText } from '../core/dialog.js';
 import { t } from '../core/i18n.js';
 
 /**
- * @param {object} app request(type, d, c), chats, inbox, notice(text, error), draw(), open(id), current(), took(contact), close(): what the console has
+ * @param {object} app request(type, d, c), chats, list, notice(text, error), draw(), open(id), current(), took(contact), close(): what the console has
  * @returns {object} the functions of a CustomerCard
  */
 export function cardCommands(app) {
-	const { request, chats, inbox } = app;
+	const { request, chats, list } = app;
 	return {
 		fetch: (contact) => request('contact.get', { contact }),
 		history: (contact, cursor) => request('history', { contact, cursor }),
-		tag: async (c, change) => inbox.setTags(c, (await request('tag', change, c)).tags),
+		tag: async (c, change) => list.setTags(c, (await request('tag', change, c)).tags),
 		close: () => app.close(),
 		open: (row) => {
 			chats.learn(row.id, row.contact ?? chats.names.get(app.current()));

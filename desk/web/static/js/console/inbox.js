@@ -137,6 +137,12 @@ export class Inbox {
 	}
 }
 
+/** The part of a row that is the conversation's head. */
+export function headOf(row) {
+	const { id, state, rev, epoch, owner, last, opened, queued, closed, reason, group } = row;
+	return { id, state, rev, epoch, owner, last, opened, queued, closed, reason, group };
+}
+
 function older(held, row) {
 	return row.rev < held.rev || (row.rev === held.rev && row.last < held.last);
 }

@@ -1,23 +1,37 @@
 // The list pane: turns the inbox into rows with words, and draws the sections.
 
+import { Archive } from './archive.js';
 import { byId, setAttr, setText } from '../core/dom.js';
 import { urgency } from './inbox.js';
 import { RowList } from './row-list.js';
-import { localeMark, localeName, number, plural, t, waited } from '../core/i18n.js';
+import { fullTime, localeMark, localeName, number, plural, stamp, t, waited } from '../core/i18n.js';
 
 export class ListPane {
 	/**
 	 * @param {object} o
 	 * @param {import('./inbox.js').Inbox} o.inbox
 	 * @param {object} o.of contact(id), draft(id), unread(row), current(): what the console knows of a conversation
-	 * @param {(id: string) => void} o.onOpen
+	 * @param {object} o.app request(type, d), staff, draw(): what the console has
+	 * @param {(row: {c: string, contact?: object, s?: number}) => void} o.onOpen s: the message that was found
 	 */
-	constructor({ inbox, of, onOpen }) {
+	constructor({ inbox, of, app, onOpen }) {
 		Object.assign(this, { inbox, of });
+		this.archive = new Archive({ request: app.request, staff: app.staff, onChange: app.draw });
 		this.rows = new RowList({
-			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all') }, eager: 'mine', onOpen,
-			goneText: (id) => this.#goneText(id),
+			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all'), archive: byId('archive') }, eager: 'mine',
+			onOpen: (id) => onOpen({ c: id, contact: this.archive.rows.get(id)?.contact, ...this.archive.rows.get(id)?.hit }), goneText: (id) => this.#goneText(id),
 		});
+	}
+
+	/** What is known of a conversation, also of one that is not in the live lists. */
+	row(id) {
+		return this.inbox.rows.get(id) ?? this.archive.rows.get(id);
+	}
+
+	/** Takes the tags of a conversation. */
+	setTags(id, tags) {
+		this.inbox.setTags(id, tags);
+		this.archive.learn(id, { tags });
 	}
 
 	/** Draws the sections. @returns {{waiting: number, unread: number, mine: number}} */
@@ -29,7 +43,7 @@ export class ListPane {
 		byId('all-section').hidden = byId('all').hidden = !inbox.all;
 		this.sites = new Set([...inbox.rows.values()].map((r) => r.site).filter(Boolean));
 		const model = (r) => this.#model(r, now);
-		this.rows.update({ mine: mine.map(model), queue: queue.map(model), all: all.map(model) });
+		this.rows.update({ mine: mine.map(model), queue: queue.map(model), all: all.map(model), archive: [...this.archive.rows.values()].map((r) => this.#found(r)) });
 		const waiting = queue.length + inbox.beyond;
 		setText(byId('mine-count'), number(mine.length));
 		setText(byId('queue-count'), number(waiting));
@@ -61,6 +75,20 @@ export class ListPane {
 		};
 	}
 
+	// A row of a list that is not live: when it began, and what was found or said last.
+	#found(row) {
+		const { hit } = row;
+		const at = hit?.time ?? row.opened;
+		const { name, online } = { name: '', ...row.contact };
+		const by = hit?.from.kind === 'customer' ? name : hit?.from.name;
+		return {
+			id: row.id, name: name || t('who.customer'), online: online === true, current: row.id === this.of.current(), unread: 0, unreadLabel: '',
+			preview: hit ? t('archive.hit', { name: by ?? '', text: hit.snippet }) : preview(row, this.inbox.isMine(row)), draft: false,
+			wait: stamp(at), waitLabel: t(hit ? 'archive.said' : 'archive.began', { time: fullTime(at) }), level: '',
+			marks: this.archive.tab === 'all' ? [stateMark(row.state)] : [],
+		};
+	}
+
 	#goneText(id) {
 		const row = this.inbox.rows.get(id) ?? this.inbox.left.get(id);
 		if (this.inbox.isMine(row)) return t('console.row.yours');
@@ -77,6 +105,11 @@ export class ListPane {
 		if (waiting > (this.announced ?? 0)) setText(byId('announce'), plural('console.announce.queued', waiting));
 		this.announced = waiting;
 	}
+}
+
+function stateMark(state) {
+	const text = t(`archive.state.${['queued', 'closed'].includes(state) ? state : 'open'}`);
+	return { text, label: text };
 }
 
 // The channel is told where there is more than one.

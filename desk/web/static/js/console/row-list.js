@@ -43,7 +43,7 @@ export class RowList {
 
 	/** All row elements from top to bottom. */
 	elements() {
-		return Object.values(this.sections).flatMap((s) => (s.host.hidden ? [] : [...s.host.children]));
+		return Object.values(this.sections).flatMap((s) => (s.host.closest('[hidden]') ? [] : [...s.host.children]));
 	}
 
 	/** Moves the focus by one row, beginning at the current one. */

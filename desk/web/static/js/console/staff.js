@@ -11,6 +11,7 @@ export class Staff {
 		this.status = null; // {status, accepting, active, capacity}; null while the server does not tell
 		this.agents = new Map();
 		this.groups = [];
+		this.sites = []; // keys
 	}
 
 	/** Takes what the welcome says about the agent. */
@@ -30,9 +31,9 @@ export class Staff {
 	}
 
 	/** Takes the answer to `agents`; it replaces what was held. */
-	directory({ agents = [], groups = [] }) {
+	directory({ agents = [], groups = [], sites = [] }) {
 		this.agents = new Map(agents.map((a) => [a.id, a]));
-		this.groups = groups;
+		Object.assign(this, { groups, sites });
 		const own = this.agents.get(this.me.id);
 		if (own) this.#own(own);
 	}

@@ -278,6 +278,11 @@ export function moment(ms, now = Date.now()) {
 	return new Date(ms).toDateString() === new Date(now).toDateString() ? clock(ms) : fullTime(ms);
 }
 
+/** The time alone for today, else the date alone, both short. */
+export function stamp(ms, now = Date.now()) {
+	return new Date(ms).toDateString() === new Date(now).toDateString() ? clock(ms) : format(Intl.DateTimeFormat, { dateStyle: 'short' }).format(ms);
+}
+
 /** The day of a separator: today, yesterday or the date. */
 export function day(ms, now = Date.now()) {
 	const start = (x) => new Date(x).setHours(0, 0, 0, 0);
