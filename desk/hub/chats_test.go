@@ -17,9 +17,33 @@ func (r *routeRig) without(login string, role perm.Role) *desktest.Client {
 	a.NoChats = true
 	r.ok(r.db.UpdateAgent(r.ctx, a))
 	r.hub.Reload()
+	r.turned()
 	c := r.agentClient(a)
 	r.ok(c.Connected(r.ctx))
 	return c
+}
+
+// A connection that comes while the accounts are read does not hide what an administrator has set meanwhile; what somebody
+// has chosen since stays.
+func TestReadingOfAccountsMeetsAConnection(t *testing.T) {
+	r := newRoster()
+	read := func(noChats bool, began uint64) *member {
+		r.update(store.StaffMember{AgentAccount: store.AgentAccount{ID: "ada", NoChats: noChats}}, began)
+		return r.members["ada"]
+	}
+	m := read(false, 0)
+	began := r.changes
+	m.unsaved = true
+	r.change(m)
+	if read(true, began); !m.NoChats {
+		t.Error("the administrator's setting is not there")
+	}
+	m.NoChats = false
+	r.change(m)
+	m.chosen = m.changed
+	if read(true, began); m.NoChats {
+		t.Error("an older reading has replaced what was chosen")
+	}
 }
 
 // Nobody is given conversations who takes none, by no strategy. Each may say so of itself.

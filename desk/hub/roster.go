@@ -29,6 +29,7 @@ type roster struct {
 type member struct {
 	store.StaffMember
 	changed uint64 // value of roster.changes when its state changed last
+	chosen  uint64 // that value when SetStatus was called last
 	ready   int64  // the router leaves it alone until then, because its first connection is so new
 	unsaved bool   // status and GoneAt are to be written
 	faded   bool   // the grace of a member without a connection is over
@@ -133,9 +134,12 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 	}
 	was := m.StaffMember
 	if m.unsaved || m.changed > changes {
-		s.Status, s.NoChats, s.Missed, s.GoneAt = was.Status, was.NoChats, was.Missed, was.GoneAt
+		s.Status, s.Missed, s.GoneAt = was.Status, was.Missed, was.GoneAt
 	} else if was.GoneAt != 0 && s.GoneAt == 0 {
 		s.GoneAt = was.GoneAt // since a restart
+	}
+	if m.chosen > changes { // no connection changes this, so a reading that met one is still right
+		s.NoChats = was.NoChats
 	}
 	s.LastAssigned = max(s.LastAssigned, was.LastAssigned)
 	m.StaffMember = s

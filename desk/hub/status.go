@@ -66,6 +66,7 @@ func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, 
 	h.mu.Lock()
 	m.Status, m.NoChats, m.Missed = status, !accepts, 0
 	h.queue.roster.change(m)
+	m.chosen = m.changed
 	answer := h.queue.statusOf(agent)
 	h.mu.Unlock()
 	h.ticker.wake()
