@@ -291,8 +291,8 @@ func TestOptionsThatClientsAreTold(t *testing.T) {
 
 // TestRefusedComeBackLater: when a limit has only milliseconds left to wait, clients are asked for more.
 func TestRefusedComeBackLater(t *testing.T) {
-	o, now := testOptions(t), time.Now()
-	o.Now = func() time.Time { return now }
+	o, clock := testOptions(t), desktest.NewClock()
+	o.Now = clock.Now
 	o.NewVisitors = hub.Rate{PerSecond: 50, Burst: 1} // the next one in 20 ms
 	d := openDesk(t, o)
 	refused := func(method, path, body string) {
@@ -308,7 +308,7 @@ func TestRefusedComeBackLater(t *testing.T) {
 	for range 5 {
 		call(d, "POST", login, credentials("agent", "guess"))
 	}
-	now = now.Add(time.Second - time.Millisecond) // the sixth guess waits for a second
+	clock.Move(time.Second - time.Millisecond) // the sixth guess waits for a second
 	refused("POST", login, credentials("agent", "guess"))
 }
 

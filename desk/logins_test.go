@@ -93,8 +93,8 @@ func TestPasswordChangeIsThrottled(t *testing.T) {
 // Guesses from elsewhere lock nobody out: not a few of them, and however many, not from a device on which the account has
 // logged in before.
 func TestLoginIsNotLockedFromOutside(t *testing.T) {
-	o, now := testOptions(t), time.Now()
-	o.Now = func() time.Time { return now } // no allowance comes back
+	o, clock := testOptions(t), desktest.NewClock()
+	o.Now = clock.Now // no allowance comes back
 	o.TrustedProxies = prefixes(t, "192.0.2.0/24")
 	d := openDesk(t, o)
 	employ(t, d, perm.Agent, "ada")
@@ -145,7 +145,7 @@ func TestLoginIsNotLockedFromOutside(t *testing.T) {
 	if status, _ := attempt("ada", usual, "203.0.113.7", mine[1]); status != 429 {
 		t.Errorf("a known device that guesses: %d", status)
 	}
-	now = now.Add(time.Second)
+	clock.Move(time.Second)
 	if status, _ := attempt("ada", usual, "203.0.113.99", mine[1]); status != 200 {
 		t.Errorf("a known device: %d", status)
 	}
