@@ -87,6 +87,7 @@ func TestServe(t *testing.T) {
 			client := c.dial()
 			defer client.Close()
 			echoOnce(t, client)
+			waitFor(t, "the end of Listen, before which the loop may serve", func() bool { return srv.Addr() != nil })
 			if srv.Addr().String() != c.ln.Addr().String() {
 				t.Errorf("address %v, want %v", srv.Addr(), c.ln.Addr())
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -90,22 +89,6 @@ func (d *Dialer) settings() (*settings, error) {
 	}.settings("Dialer", &d.endpoint)
 }
 
-// connOptions are the fields that Server and Dialer have in common.
-type connOptions struct {
-	init          func(*Pipeline) error
-	marks         Watermarks
-	overflow      OverflowPolicy
-	limits        Deadlines
-	minRate       int // bytes per second that extend write deadlines; in settings 0 = any byte does
-	handshake     time.Duration
-	flushTimeout  time.Duration
-	lingerTimeout time.Duration
-	halfClose     bool
-	log           *slog.Logger
-	base          context.Context // in settings never nil
-	connContext   func(context.Context, *Conn) context.Context
-}
-
 // settings validates the options and fills in the defaults. kind is "Server" or "Dialer", for error messages.
 func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	err := notNegative(kind, []field{
@@ -119,29 +102,18 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	if o.overflow > OverflowReject {
 		return nil, fmt.Errorf("eddy: %s.Overflow is %d: it must be OverflowClose or OverflowReject; the others are for a MessageClass", kind, o.overflow)
 	}
-	marks, err := o.marks.withDefaults(kind)
-	if err != nil {
+	growing := o.marks.High == 0 && o.marks.Low == 0
+	if o.marks, err = o.marks.withDefaults(kind); err != nil {
 		return nil, err
 	}
 	if o.base == nil {
 		o.base = context.Background()
 	}
-	return &settings{
-		owner:         owner,
-		init:          o.init,
-		marks:         marks,
-		growing:       o.marks.High == 0 && o.marks.Low == 0,
-		overflow:      o.overflow,
-		limits:        o.limits,
-		minRate:       max(orInt(o.minRate, defaultMinWriteRate), 0),
-		handshake:     o.handshake,
-		flushTimeout:  orDuration(o.flushTimeout, defaultFlushTimeout),
-		lingerTimeout: orDuration(o.lingerTimeout, defaultLingerTimeout),
-		halfClose:     o.halfClose,
-		log:           orLogger(o.log),
-		base:          o.base,
-		connContext:   o.connContext,
-	}, nil
+	o.minRate = max(orInt(o.minRate, defaultMinWriteRate), 0)
+	o.flushTimeout = orDuration(o.flushTimeout, defaultFlushTimeout)
+	o.lingerTimeout = orDuration(o.lingerTimeout, defaultLingerTimeout)
+	o.log = orLogger(o.log)
+	return &settings{connOptions: o, owner: owner, growing: growing}, nil
 }
 
 // checkTopology refuses fields that contradict each other about the loops.

@@ -52,11 +52,16 @@ const (
 // settings is the validated configuration of a Server or Dialer, as far as it concerns connections. The value is
 // immutable and shared by them.
 type settings struct {
-	owner         *endpoint
+	connOptions
+	owner   *endpoint
+	accept  accept.Settings // zero for a Dialer
+	growing bool            // the marks of a connection begin with a part of these
+}
+
+// connOptions are the fields that Server and Dialer have in common.
+type connOptions struct {
 	init          func(*Pipeline) error
-	accept        accept.Settings // zero for a Dialer
 	marks         Watermarks
-	growing       bool // the marks of a connection begin with a part of these
 	overflow      OverflowPolicy
 	limits        Deadlines
 	minRate       int // bytes per second that extend write deadlines; in settings 0 = any byte does
