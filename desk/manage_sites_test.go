@@ -3,8 +3,11 @@ package desk
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // Every time that may be left out says which one counts then.
@@ -59,5 +62,42 @@ func TestManageColor(t *testing.T) {
 	errs, body = p.refused(at, url.Values{"name": {"Shop"}, "color": {"red"}, "color_pick": {"#0a716c"}}, http.StatusUnprocessableEntity)
 	if text, _, pick := fields(body); errs["color"] == "" || text != "red" || pick != "#0a716c" {
 		t.Errorf("no colour: %q and %q, %v", text, pick, errs)
+	}
+}
+
+// The side of the button and its invitations are entered in rows; a row without texts is none.
+func TestManageLook(t *testing.T) {
+	p := managed(t)
+	at, _, _ := strings.Cut(p.post("/admin/sites", url.Values{"key": {"shop"}, "name": {"Shop"}}), "?")
+	p.post(at, url.Values{
+		"name": {"Shop"}, "side": {"left"}, "call_text_0": {"May I help?"}, "call_page_0": {"/prices"}, "call_after_0": {"20"}, "call_scroll_0": {"50"}, "call_text_1": {" "}, "call_text_3": {"Still there?"},
+	})
+	s, err := p.d.store.Cold().SiteByKey(t.Context(), "shop")
+	want := store.SiteLook{Side: "left", Invitations: []store.Invitation{{Text: "May I help?", Page: "/prices", After: 20, Scroll: 50}, {Text: "Still there?"}}}
+	if err != nil || !reflect.DeepEqual(s.Settings.Look, want) {
+		t.Errorf("stored %+v (%v)", s.Settings.Look, err)
+	}
+	body := p.get(at, http.StatusOK)
+	for _, shown := range []string{`name="call_text_1" value="Still there?"`, `name="call_scroll_0" value="50"`, `name="call_text_2" value=""`, `<option value="left" selected>`} {
+		if !strings.Contains(body, shown) {
+			t.Errorf("the form lacks %s", shown)
+		}
+	}
+	for field, bad := range map[string]url.Values{
+		"side":        {"side": {"top"}},
+		"invitations": {"call_text_0": {"Hi"}, "call_after_0": {"3601"}},
+		"300":         {"call_text_0": {strings.Repeat("é", 301)}},
+		"number":      {"call_text_0": {"Hi"}, "call_scroll_0": {"half"}},
+		"text":        {"call_page_0": {"/prices"}},
+		"more":        {"call_text_0": {"Hi"}, "call_scroll_0": {"101"}},
+	} {
+		bad.Set("name", "Shop")
+		group := field
+		if field != "side" {
+			group = "invitations"
+		}
+		if errs, _ := p.refused(at, bad, http.StatusUnprocessableEntity); errs[group] == "" || field == "300" && !strings.Contains(errs[group], "300") {
+			t.Errorf("%s: %v", field, errs)
+		}
 	}
 }

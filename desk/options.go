@@ -39,6 +39,10 @@ type Options struct {
 	// shows the line with it that embeds the chat. Default none: the line has the address of the administrator's request.
 	PublicURL string
 
+	// Languages is a folder with more languages of the customer page, see web.Language. Default none: those that come with
+	// the program.
+	Languages string
+
 	// Layers adds layers that come before HTTP, such as TLS, to each connection's pipeline. Default none.
 	Layers func(*eddy.Pipeline) error
 

@@ -60,14 +60,17 @@ func (f *form) lines(field string) []string {
 }
 
 // number reads a whole number; an empty field is 0. The rules of the store check the range.
-func (q *request) number(field string) int64 {
+func (q *request) number(field string) int64 { return q.numberOf(field, field) }
+
+// numberOf is number for a field whose error stands at a group of fields.
+func (q *request) numberOf(group, field string) int64 {
 	s := q.line(field)
 	if s == "" {
 		return 0
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil || n < 0 {
-		q.wrong(field, q.T("reason.number"))
+		q.wrong(group, q.T("reason.number"))
 		return 0
 	}
 	return n

@@ -30,6 +30,7 @@ type sitePage struct {
 	Embed   string   // code to copy into the pages of the site; "" = no address is known
 	From    string   // says where the address in Embed comes from
 	Rows    []int    // of the pre-chat fields
+	Calls   []int    // rows of the invitations
 	Bots    []store.BotAccount
 }
 
@@ -65,6 +66,7 @@ func (q *request) siteForm(status int, s store.Site) {
 		}
 		page.Rows = append(page.Rows, i)
 	}
+	page.Calls = q.invitationRows(len(s.Settings.Look.Invitations))
 	if s.Key != "" {
 		page.Embed, page.From = q.embed(s.Key)
 	}
@@ -108,6 +110,7 @@ func (q *request) siteEntered(s *store.Site) {
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
 	t.KeepDays = int(q.number("keep_days"))
 	t.Chats = int(q.number("chats"))
+	q.lookEntered(&t.Look)
 	t.PreChat = nil
 	for i := range store.MaxPreChat {
 		n := strconv.Itoa(i)
@@ -227,6 +230,7 @@ func siteShown(s *store.Site) url.Values {
 	for field, on := range map[string]bool{"reopen_to_bot": s.ReopenToBot, "enforce": t.Enforce, "rate": t.RateChat} {
 		tick(shown, field, on)
 	}
+	lookShown(shown, &t.Look)
 	for i, f := range t.PreChat {
 		n := strconv.Itoa(i)
 		shown.Set("field_name_"+n, f.Name)

@@ -53,6 +53,7 @@ const (
 	widgetButton = widgetRoot + `.querySelector('button')`
 	widgetFrame  = widgetRoot + `.querySelector('iframe')`
 	widgetPanel  = widgetRoot + `.querySelector('.panel')`
+	widgetCall   = widgetRoot + `.querySelector('.call')`
 )
 
 // framed is an expression evaluated in the document of the widget's frame.
@@ -191,7 +192,10 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 	b := startBrowser(t, "zh-CN")
 	d := newDesk(t)
 	allowed, other := hostPage(t, d), hostPage(t, d)
-	d.settings(func(s *store.SiteSettings) { s.Origins = []string{allowed.URL} })
+	d.settings(func(s *store.SiteSettings) {
+		s.Origins = []string{allowed.URL}
+		s.Look = store.SiteLook{Side: "right", Invitations: []store.Invitation{{Text: "Not here", Page: "/prices"}, {Text: "需要帮助吗？", Scroll: 100}}}
+	})
 
 	p := b.open("host", desktop, 800, allowed.URL)
 	p.until("the button is there", `document.querySelector('#eddy-desk') && window.EddyDesk?.on`)
@@ -199,7 +203,12 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 		t.Errorf("the button's name is %q", got)
 	}
 	value[bool](p, `(window.told = [], ['ready', 'open', 'close', 'state', 'error'].forEach((n) => EddyDesk.on(n, (d) => told.push([n, d?.storage ?? d?.state ?? '']))), true)`)
-	p.clickWidget()
+	p.until("the site's invitation is shown", widgetCall+`.checkVisibility() && `+widgetCall+`.textContent.startsWith('需要帮助吗？')`)
+	p.shot("host-invited")
+	if value[bool](p, `(document.querySelector('#eddy-desk').dataset.side !== 'left' || `+widgetButton+`.getBoundingClientRect().left > 40)`) {
+		t.Error("the side of the page's own line does not count")
+	}
+	value[bool](p, `(`+widgetCall+`.querySelector('button').click(), true)`)
 	p.until("the chat has begun", `told.some(([n, s]) => n === 'state' && s === 'new') && `+widgetShown)
 	p.until("it is kept with the host page", `told.some(([n, s]) => n === 'ready' && s === 'host') && Object.keys(localStorage).includes('eddydesk.demo.desk.token.demo')`)
 	p.shot("host")
@@ -214,6 +223,9 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 	}
 	value[bool](p, `(EddyDesk.close(), true)`)
 	p.until("the panel is closed", widgetHidden+` && told.at(-1)[0] === 'close'`)
+	if value[bool](p, widgetCall+`.checkVisibility() || localStorage.getItem('eddydesk.demo.invited').split(' ').length !== 1`) {
+		t.Error("what was taken up is shown once more, or what was not shown counts")
+	}
 	p.clean()
 
 	q := b.open("other", desktop, 800, other.URL)

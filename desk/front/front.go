@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/web"
 	"github.com/go-eddy/eddy/http1"
 )
 
@@ -33,6 +34,7 @@ type Options struct {
 	HTTPS            bool
 	HSTS             time.Duration // 0 = browsers are not told
 	PublicURL        string        // "" = not known
+	Languages        string        // folder with more languages of the customer page; "" = none
 	NewVisitors      hub.Rate
 	NewVisitorsPerIP hub.Rate
 	VisitorLife      time.Duration
@@ -79,14 +81,15 @@ const Workers = 80 + readyRequests + programRequests + programReports + visitorU
 type Front struct {
 	Counters Counters
 
-	o       Options
-	store   store.Store
-	hub     *hub.Hub
-	pages   map[string]page
-	admin   *admin.Pages
-	handler http.Handler
-	origins origins    // of all sites
-	numbers dayNumbers // of the wall
+	o         Options
+	store     store.Store
+	hub       *hub.Hub
+	pages     map[string]page
+	languages map[string]web.Language // besides those built in, by tag
+	admin     *admin.Pages
+	handler   http.Handler
+	origins   origins    // of all sites
+	numbers   dayNumbers // of the wall
 
 	throttle   *auth.Throttle
 	devices    *auth.Devices
@@ -135,7 +138,10 @@ func New(ctx context.Context, o Options) (*Front, error) {
 		return nil, err
 	}
 	f.devices = auth.NewDevices(key)
-	if f.pages, err = embeddedPages(); err != nil {
+	if f.languages, err = loadLanguages(o.Languages); err != nil {
+		return nil, err
+	}
+	if f.pages, err = pagesWith(o.Languages, f.languages); err != nil {
 		return nil, err
 	}
 	if f.admin, err = f.newAdmin(); err != nil {

@@ -41,34 +41,33 @@ const (
 // asset matches a page's reference to an embedded file.
 var asset = regexp.MustCompile(`((?:src|href)=")/assets/([^"]+)"`)
 
-// embeddedPages returns the result of loadPages, made once for all desks of the process. Nobody changes it.
-var embeddedPages = sync.OnceValues(loadPages)
+// embeddedPages returns the pages without languages of an operator, made once for all desks of the process. Nobody
+// changes them.
+var embeddedPages = sync.OnceValues(func() (map[string]page, error) {
+	languages, err := loadLanguages("")
+	if err != nil {
+		return nil, err
+	}
+	return loadPages(languages)
+})
+
+// pageTypes are fixed here because the tables of machines differ.
+var pageTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml", ".json": "application/json", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2",
+}
 
 // loadPages reads the embedded files. Each file has its own name, under which browsers ask every time. A second name
 // contains a hash of the content and may be cached for ever. Whole pages refer to the second names, and an import map in
-// them makes modules do so too. The types are fixed here because the tables of machines differ.
-func loadPages() (map[string]page, error) {
-	types := map[string]string{
-		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-		".svg": "image/svg+xml", ".json": "application/json", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2",
-	}
+// them makes modules do so too. The customer page also names the languages.
+func loadPages(languages map[string]web.Language) (map[string]page, error) {
 	pages := make(map[string]page)
 	hashed := make(map[string]string) // name -> name with hash
-	imports := make(map[string]string)
-	files := web.Files()
-	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		mime, known := types[path.Ext(name)]
+	add := func(name string, content []byte) (err error) {
+		mime, known := pageTypes[path.Ext(name)]
 		if !known {
 			return nil
 		}
-		content, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		content = web.Lean(name, content)
 		sum := sha256.Sum256(content)
 		p := page{content: content, mime: mime, etag: hex.EncodeToString(sum[:12]), cache: cacheAsk}
 		if path.Ext(name) == ".html" {
@@ -82,13 +81,31 @@ func loadPages() (map[string]page, error) {
 		p.cache = cacheForever
 		hashed[name] = strings.TrimSuffix(name, path.Ext(name)) + "." + hex.EncodeToString(sum[:6]) + path.Ext(name)
 		pages[hashed[name]] = p
-		if strings.HasPrefix(name, "js/") {
-			imports["/assets/"+name] = "/assets/" + hashed[name]
-		}
 		return nil
+	}
+	files := web.Files()
+	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || path.Dir(name) == languageFolder {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		return add(name, web.Lean(name, content))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("desk: embedded pages: %w", err)
+	}
+	offered, err := offer(languages, add, hashed)
+	if err != nil {
+		return nil, fmt.Errorf("desk: languages: %w", err)
+	}
+	imports := make(map[string]string)
+	for name := range hashed {
+		if strings.HasPrefix(name, "js/") {
+			imports["/assets/"+name] = "/assets/" + hashed[name]
+		}
 	}
 	table, err := json.Marshal(map[string]any{"imports": imports})
 	if err != nil {
@@ -96,6 +113,7 @@ func loadPages() (map[string]page, error) {
 	}
 	for name, p := range pages {
 		if path.Ext(name) == ".html" {
+			p.content = bytes.Replace(p.content, []byte(languagesMark), offered, 1)
 			p.parts = bytes.Split(withImportMap(p.content, hashed, table), []byte(nonceMark))
 			pages[name] = p
 		}

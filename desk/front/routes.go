@@ -27,6 +27,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("GET /{$}", f.servePage("index.html"))
 	mux.HandleFunc("GET /chat/{site}", f.servePage("customer.html"))
 	mux.HandleFunc("GET /widget/{site}", f.limited(f.places.widget, f.serveWidget))
+	mux.HandleFunc("GET /widget/{site}/look.js", f.limited(f.places.widget, f.widgetLook))
 	mux.HandleFunc("GET /widget.js", f.servePage("widget.js"))
 	mux.HandleFunc("GET /shop", f.serveShop)
 	mux.HandleFunc("GET /console", f.servePage("console.html"))

@@ -186,6 +186,7 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("warn_for", s.WarnFor, maxTimer)
 	i.between("keep_days", int64(s.KeepDays), MaxKeep)
 	i.between("chats", int64(s.Chats), MaxChats)
+	s.Look.check(i)
 }
 
 // hostForm matches names of hosts and IPv4 addresses as browsers write them.

@@ -198,6 +198,8 @@ type SiteSettings struct {
 	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
 	KeepDays int   `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
 	Chats    int   `json:"chats,omitempty"`     // new ones of one address in an hour; 0 = as the server allows
+
+	Look SiteLook `json:"look,omitzero"`
 }
 
 // Field is one question before a chat.

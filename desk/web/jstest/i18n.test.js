@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { day, locales, onLocale, plural, setLocale, t, texts, waited } from '../static/js/core/i18n.js';
+import { day, locales, matching, offerLanguages, onLocale, plural, setLocale, t, texts, waited } from '../static/js/core/i18n.js';
 
 const root = new URL('../static/', import.meta.url);
 const modules = readdirSync(new URL('js/', root), { recursive: true }).filter((f) => f.endsWith('.js'));
@@ -18,6 +18,26 @@ test('both languages are complete and use the same variables', () => {
 		assert.deepEqual(variables(zh[key]), variables(en[key]), key);
 	}
 	for (const key of Object.keys(zh)) assert.ok(en[key], `no English text for ${key}`);
+});
+
+test('a language in a file says everything that customers read, with the same variables', () => {
+	const staff = new Set();
+	for (const f of textModules.filter((f) => !/^(?:core|customer)\//.test(f))) {
+		for (const m of readFileSync(new URL(`js/${f}`, root), 'utf8').matchAll(/^\t\t'([^']+)':/gm)) staff.add(m[1]);
+	}
+	const widget = { 'widget.open': [], 'widget.close': [], 'widget.unread': ['{n}'], 'widget.frame': [], 'widget.dismiss': [] }; // of the loader
+	const files = readdirSync(new URL('lang/', root));
+	assert.ok(files.length > 0);
+	for (const f of files) {
+		const { texts: own } = JSON.parse(readFileSync(new URL(`lang/${f}`, root), 'utf8'));
+		for (const key of Object.keys(texts.en)) {
+			if (staff.has(key)) continue;
+			assert.ok(own[key], `${f} has no text for ${key}`);
+			assert.deepEqual(variables(own[key]), variables(texts.en[key]), `${f}: ${key}`);
+		}
+		for (const [key, vars] of Object.entries(widget)) assert.deepEqual(variables(own[key]), vars, `${f}: ${key}`);
+		for (const key of Object.keys(own)) assert.ok(key in widget || (key in texts.en && !staff.has(key)), `${f}: nobody reads ${key}`);
+	}
 });
 
 test('every text that a page or module names exists, and every text is used', () => {
@@ -53,4 +73,32 @@ test('formats follow the language', () => {
 	setLocale('fr');
 	assert.equal(told, 2);
 	assert.throws(() => t('no.such.text'));
+});
+
+test('a language in a file is fetched when it is chosen, and only then', async (t1) => {
+	const asked = [];
+	t1.mock.method(globalThis, 'fetch', async (at) => {
+		asked.push(at);
+		if (at === '/gone.json') return { ok: false, status: 404 };
+		return { ok: true, json: async () => ({ texts: { 'retry': 'Reintentar', 'messages.new.one': 'uno', 'messages.new.other': '{n} nuevos' } }) };
+	});
+	t1.mock.method(console, 'warn', () => {});
+	await offerLanguages({ es: { name: 'Español', dir: '', at: '/es.json' }, he: { name: 'עברית', dir: 'rtl', at: '/gone.json' } });
+	assert.deepEqual(asked, []);
+	assert.deepEqual(['es', 'es-MX', 'zh-TW', 'EN-gb', 'fr', ''].map(matching), ['es', 'es', 'zh-CN', 'en', '', '']);
+	await setLocale('he'); // its file is gone
+	assert.equal(t('retry'), 'Retry');
+	await setLocale('es');
+	assert.equal(t('retry'), 'Reintentar');
+	assert.equal(t('discard'), 'Delete', 'a text that the file lacks is English');
+	assert.equal(plural('messages.new', 1), 'uno');
+	setLocale('en');
+	setLocale('es');
+	assert.equal(t('retry'), 'Reintentar', 'read once, it is there at once');
+	assert.deepEqual(asked, ['/gone.json', '/es.json']);
+	setLocale('en');
+	for (const tag of ['es', 'he']) {
+		delete texts[tag];
+		delete locales[tag];
+	}
 });

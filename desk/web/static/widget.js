@@ -1,8 +1,9 @@
 // Eddy Desk: the chat button for any page.
 //   <script src="https://desk.example/widget.js" data-site="demo" async></script>
-// Optional: data-side="left", data-color="#0a716c", data-locale="en" or "zh-CN".
+// Optional: data-side="left", data-color="#0a716c", data-locale="en", "zh-CN" or another language of the desk.
 // The chat itself lives in a frame of the desk's origin, which is made when it is opened, or when this visitor has an
-// open chat or unread messages. window.EddyDesk: open, close, toggle, identify, logout, on, push.
+// open chat or unread messages. window.EddyDesk: open, close, toggle, identify, logout, on, push. What the site has
+// entered for its button and its invitations is fetched once a page.
 (() => {
 	'use strict';
 	const script = document.currentScript ?? document.querySelector('script[data-site][src*="widget.js"]');
@@ -14,10 +15,10 @@
 		return;
 	}
 	const address = new URL(`widget/${encodeURIComponent(site)}?host=${encodeURIComponent(location.origin)}`, script.src);
-	const zh = /^zh/i.test(locale ?? (document.documentElement.lang || navigator.language));
-	const words = zh
-		? { open: '打开聊天', close: '关闭聊天', unread: (n) => `打开聊天，${n} 条未读消息`, frame: '在线客服' }
-		: { open: 'Open chat', close: 'Close chat', unread: (n) => `Open chat, ${n} unread`, frame: 'Chat' };
+	const language = locale ?? (document.documentElement.lang || navigator.language);
+	const words = /^zh/i.test(language)
+		? { open: '打开聊天', close: '关闭聊天', unread: '打开聊天，{n} 条未读消息', frame: '在线客服', dismiss: '关闭提示' }
+		: { open: 'Open chat', close: 'Close chat', unread: 'Open chat, {n} unread', frame: 'Chat', dismiss: 'Close this note' };
 	const phone = matchMedia('(max-width: 480px), (max-height: 420px)');
 
 	// --- what is kept in the host page's storage; the frame falls back to its own, then to memory ---
@@ -53,6 +54,7 @@
 	let identity = '';
 	let leaving = false;
 	let expecting = 0; // a timer: the page will say again who the visitor is
+	let look = {}; // what the site has entered for its button
 
 	// --- events ---
 	const listeners = new Map();
@@ -83,27 +85,32 @@
 		}
 		return svg;
 	};
-	const css = `:host { all: initial; position: fixed; z-index: 2147483000; bottom: 0; ${side === 'left' ? 'left' : 'right'}: 0; width: 0; height: 0; }
-button { position: fixed; bottom: 20px; ${side === 'left' ? 'left' : 'right'}: 20px; width: 56px; height: 56px; padding: 0; border: 0; border-radius: 50%; background: var(--accent, #0a716c); color: var(--on, #fff); box-shadow: 0 2px 6px rgb(0 0 0 / 18%), 0 8px 28px rgb(0 0 0 / 18%); cursor: pointer; transition: transform 140ms ease-out; }
-button:hover { transform: scale(1.05); }
+	const css = `:host { all: initial; position: fixed; z-index: 2147483000; bottom: 0; left: 0; width: 0; height: 0; --left: auto; --right: 20px; }
+:host([data-side=left]) { --left: 20px; --right: auto; }
+.button { position: fixed; bottom: 20px; left: var(--left); right: var(--right); width: 56px; height: 56px; padding: 0; border: 0; border-radius: 50%; background: var(--accent, #0a716c); color: var(--on, #fff); box-shadow: 0 2px 6px rgb(0 0 0 / 18%), 0 8px 28px rgb(0 0 0 / 18%); cursor: pointer; transition: transform 140ms ease-out; }
+.button:hover { transform: scale(1.05); }
 button:focus-visible { outline: 3px solid var(--accent, #0a716c); outline-offset: 3px; }
 svg { position: absolute; inset: 15px; width: 26px; height: 26px; fill: none; stroke: currentcolor; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; }
 button[aria-expanded=false] svg + svg, button[aria-expanded=true] svg:first-child { display: none; }
 button[aria-busy=true] svg { animation: wait 1s infinite alternate ease-in-out; }
 @keyframes wait { to { opacity: 0.35; } }
 .badge { position: absolute; top: -4px; right: -4px; min-width: 22px; height: 22px; box-sizing: border-box; padding: 0 6px; border: 2px solid #fff; border-radius: 11px; background: #b3261e; color: #fff; font: 600 12px/18px system-ui, sans-serif; text-align: center; }
-[hidden] { display: none; }
-.panel { position: fixed; bottom: 88px; ${side === 'left' ? 'left' : 'right'}: 20px; width: 380px; height: min(620px, calc(100vh - 108px)); border-radius: 14px; overflow: hidden; background: Canvas; color-scheme: light dark; box-shadow: 0 2px 8px rgb(0 0 0 / 14%), 0 16px 48px rgb(0 0 0 / 22%); }
+[hidden] { display: none !important; }
+.panel { position: fixed; bottom: 88px; left: var(--left); right: var(--right); width: 380px; height: min(620px, calc(100vh - 108px)); border-radius: 14px; overflow: hidden; background: Canvas; color-scheme: light dark; box-shadow: 0 2px 8px rgb(0 0 0 / 14%), 0 16px 48px rgb(0 0 0 / 22%); }
 iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: normal; }
 .panel:not(.shown) { visibility: hidden; pointer-events: none; width: 0; height: 0; }
-@media (max-width: 480px), (max-height: 420px) { .panel.shown { inset: 0; width: 100%; height: 100%; height: 100dvh; border-radius: 0; } .panel.shown + button { display: none; } }
+@media (max-width: 480px), (max-height: 420px) { .panel.shown { inset: 0; width: 100%; height: 100%; height: 100dvh; border-radius: 0; } .panel.shown + .button { display: none; } }
+.call { position: fixed; bottom: 88px; left: var(--left); right: var(--right); box-sizing: border-box; display: flex; align-items: flex-start; gap: 4px; max-width: min(300px, calc(100vw - 40px)); padding: 6px 6px 6px 14px; border-radius: 14px; background: Canvas; color: CanvasText; color-scheme: light dark; box-shadow: 0 2px 8px rgb(0 0 0 / 14%), 0 8px 28px rgb(0 0 0 / 22%); font: 14px/1.45 system-ui, sans-serif; }
+.call button { padding: 6px 0; border: 0; background: none; color: inherit; font: inherit; text-align: start; overflow-wrap: anywhere; cursor: pointer; }
+.call .dismiss { flex: none; width: 32px; padding: 6px; border-radius: 8px; text-align: center; }
+.call .dismiss:hover { background: rgb(128 128 128 / 20%); }
 @media (prefers-reduced-motion: reduce) { button, svg { transition: none !important; animation: none !important; } }
 @media print { :host { display: none !important; } }`;
 
 	const badge = make('span', { className: 'badge', hidden: true });
 	badge.setAttribute('aria-hidden', 'true');
 	const panel = make('div', { className: 'panel' });
-	const button = make('button', { type: 'button', onclick: () => api.toggle() },
+	const button = make('button', { className: 'button', type: 'button', onclick: () => api.toggle() },
 		glyph('M3.5 5.5A1.5 1.5 0 0 1 5 4h10a1.5 1.5 0 0 1 1.5 1.5v7A1.5 1.5 0 0 1 15 14H9l-3.5 3v-3H5a1.5 1.5 0 0 1-1.5-1.5z'), glyph('M5 8l5 5 5-5'), badge);
 	const host = make('div', { id: 'eddy-desk' });
 	const root = host.attachShadow({ mode: 'open' });
@@ -114,23 +121,33 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 	} catch {
 		root.append(make('style', { textContent: css }));
 	}
-	root.append(panel, button);
+	const called = make('button', { type: 'button', onclick: () => accept() });
+	const dismissed = make('button', { type: 'button', className: 'dismiss', textContent: '✕', onclick: () => quiet() });
+	const call = make('div', { className: 'call', role: 'status', hidden: true }, called, dismissed);
+	root.append(panel, button, call);
 
 	const draw = () => {
 		const shown = state.open && ready;
 		panel.classList.toggle('shown', shown);
 		button.setAttribute('aria-expanded', String(shown));
 		button.setAttribute('aria-busy', String(state.open && !ready));
-		button.setAttribute('aria-label', shown ? words.close : state.unread ? words.unread(state.unread) : words.open);
+		button.setAttribute('aria-label', shown ? words.close : state.unread ? words.unread.replace('{n}', state.unread) : words.open);
+		call.hidden ||= state.open;
+		const left = side ? side === 'left' : look.side ? look.side === 'left' : getComputedStyle(document.documentElement).direction === 'rtl';
+		host.dataset.side = left ? 'left' : 'right';
 		badge.hidden = shown || !state.unread;
 		badge.textContent = state.unread > 99 ? '99+' : state.unread;
-		const look = host.style;
-		if (state.accent && state.wanted === color) { // as the frame made it readable
-			look.setProperty('--accent', state.accent);
-			look.setProperty('--on', state.on);
-		} else if (color) {
-			look.setProperty('--accent', color);
-		}
+		const wanted = color ?? look.color;
+		if (!wanted) return;
+		const readable = state.accent && state.wanted === wanted; // as the frame made it
+		host.style.setProperty('--accent', readable ? state.accent : wanted);
+		host.style.setProperty('--on', readable ? state.on : inkOn(wanted));
+	};
+
+	// Black or white, whichever can be read on a colour.
+	const inkOn = (hex) => {
+		const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+		return 0.299 * r + 0.587 * g + 0.114 * b > 150 ? '#061414' : '#fff';
 	};
 
 	// --- the frame ---
@@ -168,7 +185,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		// The frame has begun: what is kept for it, and what it shall do.
 		hello() {
 			const store = area && Object.fromEntries(keys().filter((k) => k.startsWith(`${prefix}desk.`)).map((k) => [k.slice(prefix.length), area.getItem(k)]));
-			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, page: location.origin + location.pathname });
+			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, page: location.origin + location.pathname, invitation });
 		},
 		ready({ storage }) {
 			clearTimeout(patience);
@@ -179,7 +196,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 			if (state.open) show();
 		},
 		colour({ accent, on }) {
-			Object.assign(state, { accent, on, wanted: color });
+			Object.assign(state, { accent, on, wanted: color ?? look.color });
 			remember();
 			draw();
 		},
@@ -217,9 +234,57 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 	});
 
 	const show = () => {
-		post('open');
+		post('open', { invitation });
 		frame.focus();
 		emit('open');
+	};
+
+	// --- invitations: each is shown to a visitor once, and none while there is a chat ---
+	const seenKey = `${prefix}invited`;
+	const seen = () => (area?.getItem(seenKey) ?? '').split(' ').filter(Boolean);
+	let invitation = ''; // the text that the visitor has taken up
+	let arrived = Date.now(); // on the page that is looked at
+	let at = location.href;
+
+	const scrolled = () => {
+		const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
+		return scrollHeight > clientHeight ? (100 * (scrollTop + clientHeight)) / scrollHeight : 100;
+	};
+
+	const invite = () => {
+		if (at !== location.href) [at, arrived] = [location.href, Date.now()];
+		if (document.hidden || state.open || state.active || state.unread || !call.hidden) return;
+		const known = seen();
+		const next = look.invitations.find((v) => !known.includes(v.id) && at.includes(v.page ?? '') && Date.now() - arrived >= (v.after ?? 0) * 1000 && scrolled() >= (v.scroll ?? 0));
+		if (!next) return;
+		put('invited', [...known, next.id].slice(-50).join(' '));
+		look.invitations = look.invitations.filter((v) => v !== next); // also where nothing can be kept
+		called.textContent = next.text;
+		dismissed.setAttribute('aria-label', words.dismiss);
+		call.dir = look.dir ?? '';
+		call.hidden = false;
+		emit('invitation', { text: next.text });
+	};
+
+	const quiet = () => {
+		call.hidden = true;
+		button.focus();
+	};
+
+	const accept = () => {
+		invitation = called.textContent;
+		call.hidden = true;
+		api.open();
+	};
+
+	// What the site has entered comes as a script, which the policy of the page allows like this one. Without it the
+	// button is as usual.
+	const fetchLook = () => {
+		const { href } = new URL(`widget/${encodeURIComponent(site)}/look.js?locale=${encodeURIComponent(language)}`, script.src);
+		try {
+			const policy = window.trustedTypes?.createPolicy('eddy-desk', { createScriptURL: (url) => url });
+			document.head.append(make('script', { src: policy?.createScriptURL(href) ?? href, async: true, nonce: script.nonce }));
+		} catch { /* the page takes no scripts made by scripts */ }
 	};
 
 	const api = {
@@ -274,6 +339,13 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 			listeners.get(name).add(f);
 			return () => listeners.get(name).delete(f);
 		},
+		/** Takes what the site has entered for its button; the desk's own script calls it, once. */
+		furnish(entered) {
+			look = entered;
+			Object.assign(words, look.words);
+			draw();
+			if (look.invitations?.length > 0) setInterval(invite, 1_000);
+		},
 		/** Calls f with this object; so do the functions that were pushed to window.EddyDesk before the script came. */
 		push(f) {
 			f(api);
@@ -286,6 +358,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		if (phone.matches) state.open = false; // it would cover the page that was asked for
 		if (state.open || state.active || state.unread) mount();
 		draw();
+		fetchLook();
 		for (const f of early ?? []) api.push(f);
 	};
 	if (document.body) begin();

@@ -37,12 +37,13 @@ const (
 // deskFlags are the flags of "eddy desk".
 type deskFlags struct {
 	serving.Flags
-	settings cli.Settings
-	data     string
-	https    bool
-	hsts     time.Duration
-	public   string
-	routing  string
+	settings  cli.Settings
+	data      string
+	https     bool
+	hsts      time.Duration
+	public    string
+	routing   string
+	languages string
 
 	proxies      []string
 	connsPerIP   int
@@ -73,6 +74,9 @@ func (f *deskFlags) check() error {
 	}
 	if err := front.CheckPublicURL(f.publicURL(), f.overHTTPS()); err != nil {
 		return fmt.Errorf("--public-url %w", err)
+	}
+	if _, err := front.CheckLanguages(f.languages); err != nil {
+		return fmt.Errorf("--languages %s: %w", f.languages, err)
 	}
 	if f.siteVisitors < 0 {
 		return fmt.Errorf("--site-visitors %d is negative: use 0 for no limit", f.siteVisitors)
@@ -134,7 +138,7 @@ func (f *deskFlags) options() desk.Options {
 	}
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
-		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
+		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
 }
@@ -162,6 +166,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")
 	cmd.Flags().StringVar(&f.public, "public-url", "", "address by which customers reach Desk, such as https://desk.example; empty = as the administrator's browser says")
+	cmd.Flags().StringVar(&f.languages, "languages", "", "folder with more languages of the customers' page, such as fr.json; empty = only those that come with the program")
 	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", []string{"127.0.0.0/8", "::1"}, "addresses or networks, separated by commas, whose X-Forwarded-For is believed; this machine unless given")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
 	cmd.Flags().IntVar(&f.chatsPerIP, "chats-per-ip", hub.DefaultChats, "chats that customers of one address, but this machine's, may begin in an hour on a site, or at once; 0 = no limit")

@@ -3,29 +3,32 @@
 import './customer/texts.js';
 import { CustomerPage } from './customer/app.js';
 import { FrameHost } from './customer/frame-host.js';
-import { locales, setLocale } from './core/i18n.js';
+import { matching, offerLanguages, setLocale } from './core/i18n.js';
 import { SafeStorage } from './core/storage.js';
 
 const site = decodeURIComponent(location.pathname.split('/').filter(Boolean).at(-1) ?? '');
+const languages = offerLanguages(JSON.parse(document.querySelector('meta[name=languages]')?.content || '{}'));
 const met = await FrameHost.meet();
+await languages;
 
 if (met) {
 	const { host, init } = met;
 	const area = host.area(init.store);
 	const own = new SafeStorage();
 	const storage = area ? new SafeStorage([area]) : own;
-	if (init.locale in locales && own.get('desk.locale') === null) setLocale(init.locale);
+	if (init.locale && own.get('desk.locale') === null) await setLocale(matching(init.locale), false);
 	const page = new CustomerPage({ site, storage, host, page: init.page ?? host.origin, identity: init.identity ?? '', colour: init.colour });
 	const logout = () => {
 		page.logout();
 		host.send('bye');
 	};
-	Object.assign(host.on, { open: () => page.shown(), identify: ({ identity }) => page.identify(identity), logout });
+	Object.assign(host.on, { open: ({ invitation }) => page.shown(invitation), identify: ({ identity }) => page.identify(identity), logout });
 	if (init.logout) {
 		for (const key of storage.keys('desk.')) storage.remove(key);
 		host.send('bye');
 	} else {
 		page.start();
+		page.invited = init.invitation ?? '';
 		host.send('ready', { storage: area ? 'host' : own.persistent ? 'frame' : 'memory' });
 	}
 } else {

@@ -1,5 +1,6 @@
-// Every text of the pages, in both languages, and the formats that depend on
-// the language. The language follows the browser until the user chooses one.
+// Every text of the pages, in both languages that are built in, and the formats
+// that depend on the language. The language follows the browser until the user
+// chooses one. A page may offer more languages, whose texts are in files.
 
 import { SafeStorage } from './storage.js';
 
@@ -209,16 +210,48 @@ const storage = new SafeStorage();
 const state = { locale: choose() };
 const formats = new Map(); // making a format costs far more than using it
 const listeners = new Set();
+const files = new Map(); // tag -> {at, dir} of the languages that are in files
+const patience = 10_000; // ms for such a file
 
 function choose() {
 	const kept = storage.get(storageKey);
 	if (kept in locales) return kept;
-	const wanted = globalThis.navigator?.languages ?? [globalThis.navigator?.language ?? 'en'];
-	for (const tag of wanted) {
-		if (/^zh\b/i.test(tag)) return 'zh-CN';
-		if (/^en\b/i.test(tag)) return 'en';
+	for (const tag of globalThis.navigator?.languages ?? [globalThis.navigator?.language ?? 'en']) {
+		const found = matching(tag);
+		if (found) return found;
 	}
 	return 'en';
+}
+
+/** The offered language for a wanted one: itself, or another one of the same name, as es for es-MX; '' for none. */
+export function matching(wanted) {
+	const tags = Object.keys(locales);
+	const name = (tag) => tag.toLowerCase().split('-', 1)[0];
+	return tags.find((tag) => tag.toLowerCase() === wanted.toLowerCase()) ?? tags.find((tag) => name(tag) === name(wanted)) ?? '';
+}
+
+/**
+ * Offers languages whose texts are in files. The promise ends when the language in use can be drawn.
+ * @param {Object<string, {name: string, dir: string, at: string}>} more by tag; at is the address of the file
+ */
+export async function offerLanguages(more) {
+	for (const [tag, { name, dir, at }] of Object.entries(more)) {
+		locales[tag] = name;
+		files.set(tag, { dir, at });
+	}
+	await setLocale(choose(), false);
+}
+
+// Reads the texts of a language; false when they cannot be had.
+async function fetched(tag) {
+	try {
+		const answer = await fetch(files.get(tag).at, { signal: AbortSignal.timeout(patience) });
+		if (!answer.ok) throw new Error(`i18n: ${tag}: ${answer.status}`);
+		texts[tag] = (await answer.json()).texts;
+	} catch (err) {
+		console.warn(err);
+	}
+	return tag in texts;
 }
 
 /** The language in use. */
@@ -226,11 +259,11 @@ export function locale() {
 	return state.locale;
 }
 
-/** Changes the language, keeps the choice and tells everybody who listens. */
-export function setLocale(tag) {
-	if (!(tag in locales) || tag === state.locale) return;
+/** Changes the language, keeps the choice and tells everybody who listens. Without its texts nothing changes. */
+export async function setLocale(tag, keep = true) {
+	if (!(tag in locales) || tag === state.locale || (!(tag in texts) && !(await fetched(tag)))) return;
 	state.locale = tag;
-	storage.set(storageKey, tag);
+	if (keep) storage.set(storageKey, tag);
 	for (const f of listeners) f();
 }
 
@@ -322,6 +355,7 @@ export function waited(ms) {
  */
 export function translate(root = document) {
 	document.documentElement.lang = state.locale;
+	document.documentElement.dir = files.get(state.locale)?.dir || 'ltr';
 	const apply = (attr, set) => {
 		for (const node of root.querySelectorAll(`[${attr}]`)) set(node, t(node.getAttribute(attr)));
 	};

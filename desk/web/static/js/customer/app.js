@@ -53,6 +53,7 @@ export class CustomerPage {
 		this.bot = null; // that it begins with
 		this.answers = null; // to what the site asks before a chat
 		this.unread = 0;
+		this.invited = ''; // what the page has said before the visitor
 		this.rated = new Map(); // conversation -> score, on this page
 		this.connection = new Connection({
 			url: () => socketURL('/ws'),
@@ -116,8 +117,10 @@ export class CustomerPage {
 		if (this.conversation?.state !== 'closed') this.#outbox()?.add(body);
 	}
 
-	/** The widget was opened. */
-	shown() {
+	/** The widget was opened, perhaps by an invitation. */
+	shown(invitation = '') {
+		this.invited = invitation;
+		this.#render();
 		this.#seen();
 		this.list.toBottom();
 		if (this.#state() === 'prechat') this.prechat.focus();
@@ -525,7 +528,7 @@ export class CustomerPage {
 
 	#empty(state) {
 		if (state === 'prechat' || this.conversation?.log.events.length > 0 || this.beginning?.empty === false) return '';
-		if (state === 'new') return this.unsent.items.length > 0 ? '' : this.site?.greeting || t('customer.greeting');
+		if (state === 'new') return this.unsent.items.length > 0 ? '' : this.invited || this.site?.greeting || t('customer.greeting');
 		const failed = this.connection.status.attempts > 0;
 		return t(this.unknownSite ? 'customer.unknownSite' : failed ? 'customer.unavailable' : 'customer.opening');
 	}

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+)
+
+// Limits of invitations. Lengths are in characters.
+const (
+	MaxInvitations    = 5
+	MaxInvitation     = 300
+	MaxInvitationPage = 200
+	MaxInvitationWait = 3600 // seconds
+)
+
+// SiteLook says how the chat button stands on the pages of a site, and when it speaks first.
+type SiteLook struct {
+	Side        string       `json:"side,omitempty"` // left or right; "" = where the page's writing ends
+	Invitations []Invitation `json:"invitations,omitempty"`
+}
+
+// Invitation is a short text beside the chat button. It is shown to a visitor once, on a page that has been looked at
+// for so long and scrolled so far.
+type Invitation struct {
+	Text   string `json:"text"`
+	Page   string `json:"page,omitempty"`   // part of the page's address; "" = every page
+	After  int    `json:"after,omitempty"`  // seconds
+	Scroll int    `json:"scroll,omitempty"` // percent of the page's height
+}
+
+// ID returns a name that changes with the text, so that a new text is shown to those who have seen the old one.
+func (v Invitation) ID() string {
+	sum := sha256.Sum256([]byte(v.Text))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (l *SiteLook) check(i *Invalid) {
+	i.need(slices.Contains([]string{"", "left", "right"}, l.Side), "side", ReasonUnknown)
+	i.count("invitations", len(l.Invitations), MaxInvitations)
+	for _, v := range l.Invitations {
+		i.text("invitations", v.Text, MaxInvitation, true, true)
+		i.text("invitations", v.Page, MaxInvitationPage, false, true)
+		i.between("invitations", int64(v.After), MaxInvitationWait)
+		i.between("invitations", int64(v.Scroll), 100)
+	}
+}
