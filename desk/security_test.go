@@ -26,7 +26,7 @@ import (
 // not said here may be used by nobody.
 func routeRights() map[string]string {
 	rights := map[string]string{
-		"GET /{$}": "p", "GET /chat/{site}": "p", "GET /widget/{site}": "p", "GET /widget.js": "p", "GET /shop": "p", "GET /console": "p",
+		"GET /{$}": "p", "GET /chat/{site}": "p", "GET /widget/{site}": "p", "GET /widget.js": "p", "GET /widget/{site}/look.js": "p", "GET /shop": "p", "GET /console": "p",
 		"GET /assets/{path...}": "p", "GET /healthz": "p", "GET /readyz": "p", "GET /ws": "p",
 		"POST /api/v1/agent/login": "p", "POST /api/v1/agent/logout": "p",
 		"POST /api/v1/widget/session": "p", "POST /api/v1/widget/uploads": "k", "GET /files/{id}": "k", "POST /api/v1/bot/turns/{id}": "k",
