@@ -1,4 +1,4 @@
-// Full-jitter exponential back-off (desk.md 5.4): base 0.5 s, cap 30 s,
+// Full-jitter exponential back-off: base 0.5 s, cap 30 s,
 // forgotten after a connection that stayed up for 60 s.
 
 export class Backoff {
@@ -41,7 +41,7 @@ export class Backoff {
 	}
 }
 
-/** What a WebSocket close code asks of the client (desk.md 5.4). */
+/** What a WebSocket close code asks of the client. */
 export function closeClass(code) {
 	if (code === 4000 || code === 1001 || code === 1012) return 'draining';
 	if (code >= 4100 && code <= 4199) return 'final';

@@ -6,6 +6,7 @@ import { Attention } from './attention.js';
 import { Beginning } from './beginning.js';
 import { call } from '../core/api.js';
 import { ask } from '../core/dialog.js';
+import { Backoff } from '../core/backoff.js';
 import { Banner } from '../core/banner.js';
 import { Composer } from '../core/composer.js';
 import { beginning, chunkSize } from '../core/chunks.js';
@@ -47,6 +48,7 @@ export class CustomerPage {
 		this.storeId = '';
 		this.device = uuid();
 		this.conversation = null;
+		this.openings = new Backoff({ base: 3_000 }); // of attempts that the server did not take
 		this.fresh = false; // the next chat begins with what the visitor does first
 		this.beginning = null; // what was drawn before it began
 		this.unsent = null; // an outbox for what is written before it has begun
@@ -302,7 +304,7 @@ export class CustomerPage {
 	#notOpened(err) {
 		if (err.code === 'lost') return; // the next welcome goes on
 		if (['busy', 'unavailable', 'timeout', 'internal'].includes(err.code)) {
-			setTimeout(() => this.asksFirst && this.answers && this.#answered(this.answers), err.retryMs || 3_000);
+			setTimeout(() => this.asksFirst && this.answers && this.#answered(this.answers), this.openings.next(err.retryMs));
 			return;
 		}
 		this.answers = null;
@@ -326,6 +328,7 @@ export class CustomerPage {
 			this.conversation.outbox.setOpen(this.connection.ready);
 		}
 		this.asksFirst = false;
+		this.openings.reset();
 		this.conversation.setHead(head);
 	}
 
