@@ -1,6 +1,6 @@
 // One im.v1.json session over WebSocket that keeps itself alive: hello and
-// welcome, replies matched by id, heartbeat, back-off and close codes
-// (desk.md 5.4). It knows nothing of pages; clock, timers and the socket
+// welcome, replies matched by id, heartbeat, back-off and close codes.
+// It knows nothing of pages; clock, timers and the socket
 // constructor come in so that the tests can drive it.
 
 import { Backoff, closeClass } from './backoff.js';

@@ -1,5 +1,5 @@
 // The durable events of one conversation, in order and without holes: what is
-// already known is dropped, a gap is fetched with sync (desk.md 5.5).
+// already known is dropped, a gap is fetched with sync.
 
 import { Backoff } from './backoff.js';
 
