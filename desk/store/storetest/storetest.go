@@ -48,7 +48,7 @@ func Run(t *testing.T, b Backend) {
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"PreChat", testPreChat},
-		{"Keys", testKeys}, {"Conversations", testConversations}, {"Notices", testNotices},
+		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))

@@ -2,6 +2,7 @@
 
 import './console/icons.js';
 import './console/texts.js';
+import './console/list-texts.js';
 import { byId, el, icon } from './core/dom.js';
 import { call } from './core/api.js';
 import { ConsoleApp } from './console/app.js';

@@ -4,18 +4,21 @@
 
 import { byId, el, setAttr, setChildren, setText } from '../core/dom.js';
 import { queryOf } from './archive-query.js';
+import { BulkBar } from './bulk-bar.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
+import { SavedFilters } from './saved-filters.js';
 import { plural, t } from '../core/i18n.js';
 
 const pause = 250; // ms after the last key until the question goes out
 const pages = 5; // that are asked for at once while nothing is in them
 const tabs = ['open', 'closed', 'all'];
+const dated = ['from', 'to']; // fields that a saved filter leaves out: a day is soon long ago
 
 export class Archive {
 	/**
 	 * @param {object} o
-	 * @param {(type: string, d: object) => Promise<object>} o.request
+	 * @param {(type: string, d: object, c?: string) => Promise<object>} o.request
 	 * @param {import('./staff.js').Staff} o.staff
 	 * @param {() => void} o.onChange the list has to be drawn
 	 */
@@ -27,6 +30,14 @@ export class Archive {
 		this.panel = new Panel({ onChange: () => this.#draw() });
 		this.buttons = Object.fromEntries(tabs.map((tab) => [tab, byId(`list-${tab}`)]));
 		for (const tab of tabs) this.buttons[tab].addEventListener('click', () => this.show(tab));
+		this.bulk = new BulkBar({ request, staff, listed: () => [...this.rows.keys()], onTags: (id, tags) => this.learn(id, { tags }), onChange });
+		this.saved = new SavedFilters({
+			values: () => Object.fromEntries(Object.entries(this.fields).filter(([name]) => !dated.includes(name)).map(([name, { value }]) => [name, value])),
+			onChoose: (fields) => {
+				for (const [name, field] of Object.entries(this.fields)) if (!dated.includes(name)) field.value = fields[name] ?? '';
+				this.#ask();
+			},
+		});
 		this.#build();
 		this.relabel();
 	}
@@ -43,12 +54,14 @@ export class Archive {
 		byId('live').hidden = this.shown;
 		byId('archive-section').hidden = !this.shown;
 		this.fields.state.parentNode.hidden = tab !== 'all';
+		this.bulk.bulk.choose(false);
 		if (!this.shown) {
 			this.panel.reset();
 			this.#take([], '');
 		} else {
 			this.#ask();
 			this.#directory();
+			this.saved.load();
 		}
 		this.onChange();
 	}
@@ -74,6 +87,8 @@ export class Archive {
 		setText(this.summary, t('archive.filters'));
 		setText(this.clear, t('archive.clear'));
 		setText(this.more, t('archive.more'));
+		this.bulk.relabel();
+		this.saved.relabel();
 		this.#options();
 		this.#draw();
 	}
@@ -97,17 +112,18 @@ export class Archive {
 		this.clear = el('button', { type: 'reset', class: 'link-button', data: { testid: 'archive-clear' } });
 		this.error = el('p', { class: 'error-text', role: 'status', data: { testid: 'archive-error' } });
 		const soon = () => {
+			this.saved.changed();
 			clearTimeout(this.timer);
 			this.timer = setTimeout(() => this.#ask(false), pause);
 		};
 		this.form = el('form', { class: 'archive-form', role: 'search', on: { input: soon, change: soon, reset: soon, submit: (e) => {
 			e.preventDefault();
 			this.#ask();
-		} } }, words, el('details', { data: { testid: 'archive-filters' } }, this.summary, el('div', { class: 'archive-filters' }, ...rest, this.clear)), this.error);
+		} } }, words, el('details', { data: { testid: 'archive-filters' } }, this.summary, el('div', { class: 'archive-filters' }, ...rest, this.clear), this.saved.node), this.error);
 		this.count = el('p', { class: 'rows-empty', role: 'status', data: { testid: 'archive-count' } });
 		this.state = el('div');
 		this.more = el('button', { type: 'button', class: 'button small archive-more', data: { testid: 'archive-more' }, on: { click: () => this.#load(this.query, this.cursor) } });
-		byId('archive-section').prepend(this.form, this.count);
+		byId('archive-section').prepend(this.form, this.count, this.bulk.node);
 		byId('archive-section').append(this.state, this.more); // what is being fetched comes below what is there
 	}
 
@@ -183,6 +199,7 @@ export class Archive {
 		const none = state === 'ready' && this.rows.size === 0;
 		drawPanelState(this.state, this.panel, { empty: none ? t(this.cursor ? 'archive.none.yet' : 'archive.none') : '' });
 		setText(this.count, state === 'ready' && !none ? plural(this.cursor ? 'archive.count.more' : 'archive.count', this.rows.size) : '');
+		this.bulk.listChanged();
 		this.more.hidden = !this.cursor;
 		this.more.disabled = state === 'loading';
 		this.onChange();

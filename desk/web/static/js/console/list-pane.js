@@ -19,7 +19,7 @@ export class ListPane {
 		this.archive = new Archive({ request: app.request, staff: app.staff, onChange: app.draw });
 		this.rows = new RowList({
 			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all'), archive: byId('archive') }, eager: 'mine',
-			onOpen: (id) => onOpen({ c: id, contact: this.archive.rows.get(id)?.contact, ...this.archive.rows.get(id)?.hit }), goneText: (id) => this.#goneText(id),
+			onOpen: (id) => (this.archive.shown && this.archive.bulk.pressed(id)) || onOpen({ c: id, contact: this.archive.rows.get(id)?.contact, ...this.archive.rows.get(id)?.hit }), goneText: (id) => this.#goneText(id),
 		});
 	}
 
@@ -85,7 +85,7 @@ export class ListPane {
 			id: row.id, name: name || t('who.customer'), online: online === true, current: row.id === this.of.current(), unread: 0, unreadLabel: '',
 			preview: hit ? t('archive.hit', { name: by ?? '', text: hit.snippet }) : preview(row, this.inbox.isMine(row)), draft: false,
 			wait: stamp(at), waitLabel: t(hit ? 'archive.said' : 'archive.began', { time: fullTime(at) }), level: '',
-			marks: this.archive.tab === 'all' ? [stateMark(row.state)] : [],
+			marks: this.archive.tab === 'all' ? [stateMark(row.state)] : [], chosen: this.archive.bulk.chosen(row.id),
 		};
 	}
 

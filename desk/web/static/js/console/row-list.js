@@ -6,7 +6,7 @@ import { initials } from '../core/message-list.js';
 import { RowOrder } from './row-order.js';
 
 /**
- * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, marks: {text: string, label: string}[]}} RowModel
+ * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, chosen?: boolean, marks: {text: string, label: string}[]}} RowModel
  */
 export class RowList {
 	/**
@@ -109,6 +109,7 @@ export class RowList {
 		setText(unread, String(m.unread));
 		setAttr(unread, 'aria-label', m.unreadLabel);
 		setAttr(node, 'aria-current', m.current ? 'true' : null);
+		setAttr(node, 'aria-pressed', m.chosen === undefined ? null : String(m.chosen));
 	}
 }
 

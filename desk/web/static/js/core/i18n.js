@@ -285,11 +285,11 @@ export function t(key, vars = {}) {
 	return text.replace(/\{(\w+)\}/g, (_, name) => String(vars[name] ?? ''));
 }
 
-/** The text of key.one or key.other for n. */
-export function plural(key, n) {
+/** The text of key.one or key.other for n, with {name} replaced from vars, too. */
+export function plural(key, n, vars = {}) {
 	const form = format(Intl.PluralRules).select(n);
 	const full = `${key}.${form}`;
-	return t(full in texts[state.locale] ? full : `${key}.other`, { n: number(n) });
+	return t(full in texts[state.locale] ? full : `${key}.other`, { ...vars, n: number(n) });
 }
 
 export function number(n) {
