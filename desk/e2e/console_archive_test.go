@@ -166,6 +166,14 @@ func TestConsoleListsAllChats(t *testing.T) {
 	const second = `document.querySelectorAll('[data-testid="archive-row"]')[1]`
 	top := value[float64](agent, second+`.getBoundingClientRect().top`)
 	d.as("lin", func(ctx context.Context, lin *desktest.Client) error {
+		for range 3 {
+			if err := lin.Take(ctx, v.conv); err != nil {
+				return err
+			}
+			if _, err := lin.Do(ctx, "return", v.conv, proto.Return{}); err != nil {
+				return err
+			}
+		}
 		if err := lin.Take(ctx, v.conv); err != nil {
 			return err
 		}
@@ -183,6 +191,10 @@ func TestConsoleListsAllChats(t *testing.T) {
 	agent.clickOn("the filters open", `document.querySelector('[data-testid="archive-filters"] summary')`)
 	agent.until("an agent is chosen", `((n) => { n.value = [...n.options].find((o) => o.text === 'Lin')?.value; return n.value && n.dispatchEvent(new Event('input', {bubbles: true})); })(`+node("archive-agent")+`)`)
 	agent.until("by agent", rowsAre("archive", "who waits", "lin's own"))
+	agent.click("archive-row")
+	const run = `document.querySelector('[data-testid="system-run"]')`
+	agent.until("of many events in a row the last is shown", run+`?.querySelectorAll('.system').length === 7 && !`+run+`.open && `+run+`.nextElementSibling.dataset.event === 'closed'`)
+	agent.shot("events")
 	agent.choose("archive-state", "queued")
 	agent.until("and by state", node("archive-section")+`?.textContent.includes('No chats.')`)
 	agent.click("archive-clear")

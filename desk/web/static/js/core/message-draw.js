@@ -3,7 +3,7 @@
 
 import { el, icon, setAttr } from './dom.js';
 import { splitLinks } from './links.js';
-import { clock, day, fullTime, t } from './i18n.js';
+import { clock, day, fullTime, plural, t } from './i18n.js';
 
 const stateIcons = { pending: 'clock', accepted: 'tick', failed: 'alert', delivered: 'ticks', read: 'ticks' };
 const known = ['not_sent', 'too_large', 'closed', 'forbidden', 'conflict', 'blocked'];
@@ -38,6 +38,22 @@ export function dayLine(time) {
 export function systemLine(text, ev) {
 	return el('div', { class: 'system', data: { testid: 'system', event: ev.d.event ?? ev.d.payload ?? '' } },
 		el('span', { text }), el('time', { class: 'when', datetime: new Date(ev.d.time).toISOString(), text: clock(ev.d.time) }));
+}
+
+const openLines = 3; // system lines in a row that are all shown
+
+/** Folds the system lines at the end of host when there are many: all but the last go into one that can be opened. */
+export function fold(host) {
+	const last = host.lastElementChild;
+	const run = [];
+	for (let n = last; n?.classList.contains('system'); n = n.previousElementSibling) run.unshift(n);
+	const before = run[0]?.previousElementSibling;
+	const box = before?.classList.contains('system-run') ? before : null;
+	if (run.length <= (box ? 1 : openLines)) return;
+	const details = box ?? el('details', { class: 'system-run', data: { testid: 'system-run' } }, el('summary'));
+	if (!box) host.insertBefore(details, run[0]);
+	details.append(...run.slice(0, -1));
+	details.firstChild.textContent = plural('messages.events', details.children.length - 1);
 }
 
 /**

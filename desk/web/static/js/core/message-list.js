@@ -7,7 +7,7 @@ import { el, icon, setAttr, setText } from './dom.js';
 import { plural, t } from './i18n.js';
 import { Announcer } from './announcer.js';
 import { chunkOf, dayOf, fateOfButtons, rangeOf, senderOf } from './chunks.js';
-import { bubble, choicesOf, dayLine, endChoices, groupOf, markAsRead, setState, systemLine } from './message-draw.js';
+import { bubble, choicesOf, dayLine, endChoices, fold, groupOf, markAsRead, setState, systemLine } from './message-draw.js';
 
 export { initials, renderText } from './message-draw.js';
 
@@ -184,6 +184,8 @@ export class MessageList {
 		const node = this.log.querySelector(`[data-at="${s}"]`);
 		if (!node) return false;
 		this.stick = false;
+		const folded = node.closest('details');
+		if (folded) folded.open = true;
 		node.scrollIntoView({ block: 'center' });
 		node.classList.add('found');
 		node.addEventListener('animationend', () => node.classList.remove('found'), { once: true });
@@ -227,12 +229,13 @@ export class MessageList {
 		}
 	}
 
-	// Something across the list; it ends a group of messages.
+	// Something across the list; it ends a group of messages. Of many such lines in a row only the last is open.
 	#line(cursor, node, ev) {
 		Object.assign(cursor, { group: null, sender: '' });
 		if (!node) return;
 		node.dataset.at = String(ev.s);
 		cursor.host.append(node);
+		fold(cursor.host);
 	}
 
 	// Messages of one sender within one minute share a group.
