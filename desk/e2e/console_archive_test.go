@@ -117,6 +117,15 @@ func TestConsoleFindsClosedChats(t *testing.T) {
 	agent.until("Enter opens it", shows("the blue parcel"))
 	agent.click("archive-row")
 	agent.until("the other chat is back", shows("the red parcel"))
+	const width = `document.querySelector('[data-testid="chat"]').clientWidth`
+	before := value[float64](agent, width)
+	agent.key("[")
+	agent.key("]")
+	agent.until("list and card are folded, the chat has their room", fmt.Sprintf(`%s > %f + 600 && getComputedStyle(document.querySelector('#list')).visibility === 'hidden'`, width, before))
+	agent.shot("folded")
+	agent.key("[")
+	agent.click("fold-card")
+	agent.until("both are back", fmt.Sprintf(`%s === %f`, width, before))
 
 	agent.fill("archive-words", "blue parcel")
 	agent.until("a word finds its chat, with what was said", `document.querySelectorAll('[data-testid="archive-row"]').length === 1 && `+node("archive-row")+`.textContent.includes('the blue parcel')`)

@@ -14,6 +14,7 @@ import { Chats } from './chats.js';
 import { followBrowser } from '../core/connection.js';
 import { ConsoleSession } from './session.js';
 import { CustomerCard } from './customer-card.js';
+import { Folds } from './folds.js';
 import { headOf, Inbox } from './inbox.js';
 import { showKeys } from './keys.js';
 import { ListPane } from './list-pane.js';
@@ -65,6 +66,7 @@ export class ConsoleApp {
 		byId('pick-icon').append(icon('inbox'));
 		byId('notice-close').append(icon('close'));
 		byId('search-icon').append(icon('search'));
+		this.folds = new Folds(this.app, this.storage, this.agent.id);
 		document.addEventListener('keydown', (e) => this.#key(e));
 		document.addEventListener('visibilitychange', () => this.#markRead());
 		window.addEventListener('hashchange', () => this.#linked());
@@ -370,7 +372,7 @@ export class ConsoleApp {
 		const actions = {
 			down: () => this.list.rows.move(1), up: () => this.list.rows.move(-1), help: () => showKeys(), search: () => this.search.focus(),
 			note: () => view?.note(), canned: () => view?.openCanned(), transfer: () => this.commands.transfer(this.current), close: () => this.commands.close(this.current),
-			leave: () => this.#leaveField(writing),
+			list: () => this.folds.toggle('list'), card: () => this.folds.toggle('card'), leave: () => this.#leaveField(writing),
 		};
 		if (action !== 'leave') e.preventDefault();
 		actions[action]();
@@ -439,6 +441,7 @@ export class ConsoleApp {
 		for (const view of this.chats.views.values()) view.relabel();
 		this.banner.update();
 		this.top.relabel();
+		this.folds.draw();
 		this.search.relabel();
 		this.list.archive.relabel();
 		this.card.relabel();

@@ -1,4 +1,4 @@
-// What is said about changing several chats and about saved filters, in both languages.
+// What is said about lists: several chats at once, saved filters, folding, in both languages.
 
 import { addTexts } from '../core/i18n.js';
 
@@ -38,6 +38,9 @@ addTexts({
 		'filters.name': 'Name',
 		'filters.refused': 'Not saved. A name has at most 40 characters, and there are at most 20 names.',
 		'filters.failed': 'The server did not answer. Try again.',
+		'folds.list': 'Show the list',
+		'folds.card': 'Show the customer card',
+		'keys.fold': 'Fold the list, the customer card',
 	},
 	'zh-CN': {
 		'bulk.begin': '选择多个',
@@ -74,5 +77,8 @@ addTexts({
 		'filters.name': '名称',
 		'filters.refused': '未保存。名称最多 40 个字符，最多 20 个筛选。',
 		'filters.failed': '服务器没有响应，请重试。',
+		'folds.list': '显示列表',
+		'folds.card': '显示客户资料',
+		'keys.fold': '折叠列表、客户资料',
 	},
 });

@@ -2,7 +2,7 @@
 // action. Nothing happens while somebody writes, except to leave the field.
 
 const plain = {
-	j: 'down', k: 'up', n: 'note', t: 'transfer', e: 'close', s: 'search', '/': 'canned', '?': 'help', Escape: 'leave',
+	j: 'down', k: 'up', n: 'note', t: 'transfer', e: 'close', s: 'search', '/': 'canned', '?': 'help', '[': 'list', ']': 'card', Escape: 'leave',
 };
 
 /** The keys of the help, with the text that explains each. */
@@ -16,6 +16,7 @@ export const shortcuts = [
 	[['T'], 'keys.transfer'],
 	[['E'], 'keys.close'],
 	[['S'], 'keys.search'],
+	[['[', ']'], 'keys.fold'],
 	[['Esc'], 'keys.leave'],
 	[['?'], 'keys.help'],
 ];
