@@ -20,13 +20,14 @@ patiently() {
 	"$@"
 }
 
-# Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node for the page
-# scripts, curl, openssl and wrk as clients of other people. Then the modules, so that no later step waits for a network.
+# Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node and npm for the page
+# scripts and the rules that check pages, curl, openssl and wrk as clients of other people. Then the modules, so that no later step waits for a network.
 step_tools() {
 	local missing=()
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 	command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 	command -v node >/dev/null || missing+=(nodejs)
+	command -v npm >/dev/null || missing+=(npm)
 	command -v curl >/dev/null || missing+=(curl ca-certificates)
 	command -v openssl >/dev/null || missing+=(openssl)
 	command -v wrk >/dev/null || missing+=(wrk)

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
@@ -40,6 +42,40 @@ func (p *tab) named(where string) {
 	}
 	if seen == 0 {
 		p.t.Errorf("%s, %s: nothing can be operated; the tree was not read", p.name, where)
+	}
+	p.rules(where)
+}
+
+// wantRules names a copy of axe-core, the rules of accessibility that others have written. Without it they are not asked.
+const wantRules = "EDDY_AXE"
+
+// axe is the text of that copy, read once.
+var axe = sync.OnceValues(func() (string, error) {
+	name := os.Getenv(wantRules)
+	if name == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(name)
+	return string(text), err
+})
+
+// rules checks the page by axe-core: nothing that it calls serious or critical. The script runs as the browser's own, so
+// the page keeps its policy.
+func (p *tab) rules(where string) {
+	p.t.Helper()
+	script, err := axe()
+	if err != nil {
+		p.t.Fatalf("%s: %v", wantRules, err)
+	}
+	if script == "" {
+		return
+	}
+	value[bool](p, `(window.axe || (() => {`+script+`})(), true)`)
+	found := value[[]string](p, `axe.run(document, {resultTypes: ['violations'], iframes: false}).then(({violations}) => violations
+		.filter(({impact}) => impact === 'serious' || impact === 'critical')
+		.flatMap(({id, help, nodes}) => nodes.map((n) => id + ': ' + help + ': ' + n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + (n.any[0]?.message ?? ''))))`)
+	for _, what := range found {
+		p.t.Errorf("%s, %s: %s", p.name, where, what)
 	}
 }
 
