@@ -44,7 +44,10 @@ func TestWidgetLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := open(t, Options{Languages: folder})
-	if l := lookOf(t, f, "/widget/demo/look.js?locale=fr"); l.Side != "" || l.Invitations != nil || l.Words != nil {
+	if _, err := f.store.CreateSite(testkit.Context(t), store.Site{Key: "plain", Name: "Plain"}); err != nil {
+		t.Fatal(err)
+	}
+	if l := lookOf(t, f, "/widget/plain/look.js?locale=fr"); l.Side != "" || l.Invitations != nil || l.Words != nil {
 		t.Errorf("a site that has entered nothing: %+v", l)
 	}
 	_, err = f.store.CreateSite(testkit.Context(t), store.Site{Key: "shop", Name: "Shop", Settings: store.SiteSettings{Color: "#7a3cc2", Look: store.SiteLook{

@@ -126,7 +126,7 @@ func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 		}
 	}
 	for _, name := range allFiles(t) {
-		if !slices.Contains(used, name) {
+		if !slices.Contains(used, name) && path.Dir(name) != "lang" { // those the server names in the customer page
 			t.Errorf("%s is embedded but no page loads it", name)
 		}
 	}
