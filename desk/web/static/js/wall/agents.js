@@ -33,7 +33,7 @@ export class ChatLink {
 		setText(this.name, chat.contact);
 		setText(this.wait, ms > 0 ? waited(ms) : '');
 		this.wait.dataset.level = level(ms);
-		setAttr(this.link, 'aria-label', t('wall.agent.chat', { name: chat.contact }));
+		setAttr(this.link, 'title', t('wall.agent.chat', { name: chat.contact }));
 	}
 }
 
