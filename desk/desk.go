@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/executor"
@@ -34,6 +35,7 @@ type Desk struct {
 	hasher *auth.Hasher
 	files  *files.Store
 	keeper *files.Keeper
+	sso    *sso.Provider // nil = none
 	links  *files.Links
 
 	firstLogin, firstPassword string
@@ -84,15 +86,22 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	tickets := auth.NewTickets[hub.Login](d.o.Now)
-	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars})
 	if err != nil {
 		return err
+	}
+	if err := d.openSSO(); err != nil {
+		return err
+	}
+	var rules front.SSORules
+	if d.o.SSO != nil {
+		rules = d.o.SSO.Rules
 	}
 	d.front, err = front.New(ctx, front.Options{
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
 	})
 	return err
 }
@@ -258,6 +267,9 @@ func (d *Desk) end(ctx context.Context) {
 
 // closeData closes the database, as far as it is open, and gives the directory back.
 func (d *Desk) closeData() error {
+	if d.sso != nil {
+		d.sso.Close()
+	}
 	switch {
 	case d.lock == nil:
 		return nil

@@ -65,7 +65,7 @@ func TestManageColor(t *testing.T) {
 	}
 }
 
-// The side of the button and its invitations are entered in rows; a row without texts is none.
+// The side of the button and its proactive are entered in rows; a row without texts is none.
 func TestManageLook(t *testing.T) {
 	p := managed(t)
 	at, _, _ := strings.Cut(p.post("/admin/sites", url.Values{"key": {"shop"}, "name": {"Shop"}}), "?")
@@ -73,7 +73,7 @@ func TestManageLook(t *testing.T) {
 		"name": {"Shop"}, "side": {"left"}, "call_text_0": {"May I help?"}, "call_page_0": {"/prices"}, "call_after_0": {"20"}, "call_scroll_0": {"50"}, "call_text_1": {" "}, "call_text_3": {"Still there?"},
 	})
 	s, err := p.d.store.Cold().SiteByKey(t.Context(), "shop")
-	want := store.SiteLook{Side: "left", Invitations: []store.Invitation{{Text: "May I help?", Page: "/prices", After: 20, Scroll: 50}, {Text: "Still there?"}}}
+	want := store.SiteLook{Side: "left", Proactive: []store.Proactive{{Text: "May I help?", Page: "/prices", After: 20, Scroll: 50}, {Text: "Still there?"}}}
 	if err != nil || !reflect.DeepEqual(s.Settings.Look, want) {
 		t.Errorf("stored %+v (%v)", s.Settings.Look, err)
 	}
@@ -84,17 +84,17 @@ func TestManageLook(t *testing.T) {
 		}
 	}
 	for field, bad := range map[string]url.Values{
-		"side":        {"side": {"top"}},
-		"invitations": {"call_text_0": {"Hi"}, "call_after_0": {"3601"}},
-		"300":         {"call_text_0": {strings.Repeat("é", 301)}},
-		"number":      {"call_text_0": {"Hi"}, "call_scroll_0": {"half"}},
-		"text":        {"call_page_0": {"/prices"}},
-		"more":        {"call_text_0": {"Hi"}, "call_scroll_0": {"101"}},
+		"side":      {"side": {"top"}},
+		"proactive": {"call_text_0": {"Hi"}, "call_after_0": {"3601"}},
+		"300":       {"call_text_0": {strings.Repeat("é", 301)}},
+		"number":    {"call_text_0": {"Hi"}, "call_scroll_0": {"half"}},
+		"text":      {"call_page_0": {"/prices"}},
+		"more":      {"call_text_0": {"Hi"}, "call_scroll_0": {"101"}},
 	} {
 		bad.Set("name", "Shop")
 		group := field
 		if field != "side" {
-			group = "invitations"
+			group = "proactive"
 		}
 		if errs, _ := p.refused(at, bad, http.StatusUnprocessableEntity); errs[group] == "" || field == "300" && !strings.Contains(errs[group], "300") {
 			t.Errorf("%s: %v", field, errs)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
 )
@@ -72,6 +73,10 @@ type Options struct {
 	NewVisitorsPerIP hub.Rate     // default 1 a second, burst 120
 	KeepIP           front.KeepIP // how much of clients' addresses is stored, default nothing
 
+	SecondFactor  front.FactorPolicy   // which accounts need a second factor, default none
+	PasswordLogin front.PasswordPolicy // whose passwords log in, default everybody's
+	SSO           *SSO                 // single sign-on, default none; needs PublicURL
+
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
 	Dumper *executor.Dumper
 
@@ -79,6 +84,12 @@ type Options struct {
 	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now
 
 	patience time.Duration // least time limit of a request or connection; tests set it so that a busy machine ends nothing
+}
+
+// SSO configures single sign-on. Redirect, Logger and Now of the provider are filled in.
+type SSO struct {
+	Provider sso.Options
+	Rules    front.SSORules
 }
 
 const (
@@ -94,7 +105,7 @@ func (o *Options) check() error {
 	if err := front.CheckPublicURL(o.PublicURL, o.HTTPS); err != nil {
 		return fmt.Errorf("desk: PublicURL %w", err)
 	}
-	return nil
+	return CheckSSO(o.SSO, o.PublicURL, o.PasswordLogin)
 }
 
 func (o *Options) fill() {

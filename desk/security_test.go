@@ -46,11 +46,23 @@ func routeRights() map[string]string {
 	for _, route := range []string{"GET /admin/keys", "GET /admin/keys/new", "POST /admin/keys", "POST /admin/keys/{id}/revoke"} {
 		rights[route] = "m"
 	}
+	for _, route := range []string{"GET /admin/invitations", "GET /admin/invitations/new", "POST /admin/invitations", "POST /admin/invitations/{id}/revoke"} {
+		rights[route] = "m"
+	}
+	rights["POST /api/v1/agent/invitation"], rights["POST /api/v1/agent/invitation/accept"] = "k", "k"
+	rights["GET /api/v1/agent/sso"] = "p"
+	for _, route := range []string{"begin", "finish", "code"} {
+		rights["POST /api/v1/agent/sso/"+route] = "k"
+	}
+	rights["POST /admin/agents/{id}/unlink"] = "m"
 	rights["GET /api/v1/openapi.json"] = "p"
 	for _, route := range []string{"GET /api/v1/conversations", "GET /api/v1/conversations/{id}", "GET /api/v1/conversations/{id}/events",
 		"POST /api/v1/conversations/{id}/messages", "POST /api/v1/conversations/{id}/tags", "GET /api/v1/contacts/{id}", "GET /api/v1/reports"} {
 		rights[route] = "k" // see TestEveryCallNeedsItsScope
 	}
+	rights["GET /api/v1/agent/factor"], rights["POST /api/v1/agent/factor"] = "asmr", "asmr"
+	rights["POST /api/v1/agent/factor/recovery"], rights["POST /api/v1/agent/factor/remove"] = "asmr", "asmr"
+	rights["POST /admin/agents/{id}/factor"] = "m"
 	rights["POST /admin/agents/{id}/password"], rights["POST /admin/sites/{id}/secret"] = "m", "m"
 	return rights
 }

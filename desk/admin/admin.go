@@ -94,7 +94,7 @@ func (p *Pages) Routes() []Route {
 	return []Route{
 		manage("GET /admin", p.overview),
 		manage("GET /admin/agents", p.agents), manage("GET /admin/agents/new", p.newAgent), manage("POST /admin/agents", p.createAgent),
-		manage("GET /admin/agents/{id}", p.editAgent), manage("POST /admin/agents/{id}", p.saveAgent), manage("POST /admin/agents/{id}/password", p.resetPassword),
+		manage("GET /admin/agents/{id}", p.editAgent), manage("POST /admin/agents/{id}", p.saveAgent), manage("POST /admin/agents/{id}/password", p.resetPassword), manage("POST /admin/agents/{id}/factor", p.resetFactor), manage("POST /admin/agents/{id}/unlink", p.unlink),
 		manage("GET /admin/groups", p.groups), manage("GET /admin/groups/new", p.newGroup), manage("POST /admin/groups", p.createGroup),
 		manage("GET /admin/groups/{id}", p.editGroup), manage("POST /admin/groups/{id}", p.saveGroup), manage("POST /admin/groups/{id}/delete", p.deleteGroup),
 		manage("GET /admin/sites", p.sites), manage("GET /admin/sites/new", p.newSite), manage("POST /admin/sites", p.createSite),
@@ -104,6 +104,7 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/bots", p.bots), manage("GET /admin/bots/new", p.newBot), manage("POST /admin/bots", p.createBot),
 		manage("GET /admin/bots/{id}", p.editBot), manage("POST /admin/bots/{id}", p.saveBot), manage("POST /admin/bots/{id}/delete", p.deleteBot),
 		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
+		manage("GET /admin/invitations", p.invitations), manage("GET /admin/invitations/new", p.newInvitation), manage("POST /admin/invitations", p.createInvitation), manage("POST /admin/invitations/{id}/revoke", p.revokeInvitation),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
 	}
@@ -166,7 +167,7 @@ func (q *request) Path() string { return q.r.URL.RequestURI() }
 
 // Done says what has just been done.
 func (q *request) Done() string {
-	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked"}, what) {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "factor", "withdrawn", "unlinked"}, what) {
 		return q.T("done." + what)
 	}
 	return ""
@@ -256,6 +257,8 @@ func unitOf(field string) time.Duration {
 		return time.Minute
 	case "reopen":
 		return time.Hour
+	case "expires":
+		return day
 	}
 	return 0
 }

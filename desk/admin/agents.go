@@ -28,6 +28,7 @@ func (p *Pages) agents(q *request) {
 type agentPage struct {
 	*lists
 	ID, Login, Name string
+	Factor, Linked  bool
 }
 
 // Roles returns the roles to choose from.
@@ -48,7 +49,7 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 		q.failed(err)
 		return
 	}
-	q.render(status, "agent", agentPage{all, a.ID, a.Login, a.Name})
+	q.render(status, "agent", agentPage{all, a.ID, a.Login, a.Name, a.Factor, a.Linked})
 }
 
 // agentEntered fills an account with the values of the form.

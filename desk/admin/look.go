@@ -10,10 +10,10 @@ import (
 // Sides returns the choices for the side of the chat button.
 func (sitePage) Sides() []string { return []string{"", "left", "right"} }
 
-// invitationRows returns the numbers of the rows to show: those that are filled, and an empty one below.
-func (q *request) invitationRows(filled int) []int {
+// proactiveRows returns the numbers of the rows to show: those that are filled, and an empty one below.
+func (q *request) proactiveRows(filled int) []int {
 	rows := []int{0}
-	for i := 1; i < store.MaxInvitations && (i <= filled || q.line("call_text_"+strconv.Itoa(i)) != ""); i++ {
+	for i := 1; i < store.MaxProactives && (i <= filled || q.line("call_text_"+strconv.Itoa(i)) != ""); i++ {
 		rows = append(rows, i)
 	}
 	return rows
@@ -21,22 +21,22 @@ func (q *request) invitationRows(filled int) []int {
 
 // lookEntered fills the look of the button with the values of the form. A row without a text is none.
 func (q *request) lookEntered(l *store.SiteLook) {
-	l.Side, l.Invitations = q.Value("side"), nil
-	for i := range store.MaxInvitations {
+	l.Side, l.Proactive = q.Value("side"), nil
+	for i := range store.MaxProactives {
 		n := strconv.Itoa(i)
-		v := store.Invitation{Text: q.line("call_text_" + n), Page: q.line("call_page_" + n)}
+		v := store.Proactive{Text: q.line("call_text_" + n), Page: q.line("call_page_" + n)}
 		if v.Text == "" && v.Page == "" {
 			continue
 		}
-		v.After, v.Scroll = int(q.numberOf("invitations", "call_after_"+n)), int(q.numberOf("invitations", "call_scroll_"+n))
-		l.Invitations = append(l.Invitations, v)
+		v.After, v.Scroll = int(q.numberOf("proactive", "call_after_"+n)), int(q.numberOf("proactive", "call_scroll_"+n))
+		l.Proactive = append(l.Proactive, v)
 	}
 }
 
 // lookShown sets the fields of the look of the button.
 func lookShown(shown url.Values, l *store.SiteLook) {
 	shown.Set("side", l.Side)
-	for i, v := range l.Invitations {
+	for i, v := range l.Proactive {
 		n := strconv.Itoa(i)
 		shown.Set("call_text_"+n, v.Text)
 		shown.Set("call_page_"+n, v.Page)

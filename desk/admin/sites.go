@@ -30,7 +30,7 @@ type sitePage struct {
 	Embed   string   // code to copy into the pages of the site; "" = no address is known
 	From    string   // says where the address in Embed comes from
 	Rows    []int    // of the pre-chat fields
-	Calls   []int    // rows of the invitations
+	Calls   []int    // rows of the proactive
 	Bots    []store.BotAccount
 }
 
@@ -66,7 +66,7 @@ func (q *request) siteForm(status int, s store.Site) {
 		}
 		page.Rows = append(page.Rows, i)
 	}
-	page.Calls = q.invitationRows(len(s.Settings.Look.Invitations))
+	page.Calls = q.proactiveRows(len(s.Settings.Look.Proactive))
 	if s.Key != "" {
 		page.Embed, page.From = q.embed(s.Key)
 	}

@@ -194,7 +194,7 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 	allowed, other := hostPage(t, d), hostPage(t, d)
 	d.settings(func(s *store.SiteSettings) {
 		s.Origins = []string{allowed.URL}
-		s.Look = store.SiteLook{Side: "right", Invitations: []store.Invitation{{Text: "Not here", Page: "/prices"}, {Text: "需要帮助吗？", Scroll: 100}}}
+		s.Look = store.SiteLook{Side: "right", Proactive: []store.Proactive{{Text: "Not here", Page: "/prices"}, {Text: "需要帮助吗？", Scroll: 100}}}
 	})
 
 	p := b.open("host", desktop, 800, allowed.URL)
@@ -203,7 +203,7 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 		t.Errorf("the button's name is %q", got)
 	}
 	value[bool](p, `(window.told = [], ['ready', 'open', 'close', 'state', 'error'].forEach((n) => EddyDesk.on(n, (d) => told.push([n, d?.storage ?? d?.state ?? '']))), true)`)
-	p.until("the site's invitation is shown", widgetCall+`.checkVisibility() && `+widgetCall+`.textContent.startsWith('需要帮助吗？')`)
+	p.until("the site's proactive is shown", widgetCall+`.checkVisibility() && `+widgetCall+`.textContent.startsWith('需要帮助吗？')`)
 	p.shot("host-invited")
 	if value[bool](p, `(document.querySelector('#eddy-desk').dataset.side !== 'left' || `+widgetButton+`.getBoundingClientRect().left > 40)`) {
 		t.Error("the side of the page's own line does not count")

@@ -17,17 +17,20 @@ type agentInfo struct {
 	ID    string `json:"id"`
 	Login string `json:"login"`
 	Name  string `json:"name"`
+	SetUp bool   `json:"setup,omitempty"` // a second factor has to be set up first
+
+	Connect bool `json:"connect,omitempty"` // the account can be connected with the provider of single sign-on
 }
 
-func agentAnswer(a store.AgentAccount) any {
+func (f *Front) agentAnswer(a store.AgentAccount) any {
 	return struct {
 		Agent agentInfo `json:"agent"`
-	}{agentInfo{a.ID, a.Login, a.Name}}
+	}{agentInfo{a.ID, a.Login, a.Name, f.o.SecondFactor.Bars(a), f.sso != nil && !a.Linked}}
 }
 
-// login checks a password and starts a login session.
+// login checks a password, and the code of an account with a second factor, and starts a login session.
 func (f *Front) login(w http.ResponseWriter, r *http.Request) {
-	var in struct{ Login, Password string }
+	var in struct{ Login, Password, Code string }
 	if !decode(w, r, &in) {
 		return
 	}
@@ -54,19 +57,37 @@ func (f *Front) login(w http.ResponseWriter, r *http.Request) {
 		f.storeProblem(w, err)
 		return
 	}
-	f.throttle.Success(attempt)
-	token, hash := auth.NewToken()
-	if err := f.begin(ctx, r, account, hash); err != nil {
-		f.storeProblem(w, err)
+	if !f.o.Passwords.allows(account.Role) {
+		f.throttle.Cancel(attempt)
+		f.ssoProblem(w, http.StatusForbidden, reasonPasswordOff, "Passwords are switched off for this account. Use the single sign-on.")
 		return
 	}
+	how, ok := f.codeOf(ctx, w, account, in.Code, attempt, from)
+	if !ok {
+		return
+	}
+	f.throttle.Success(attempt)
+	if f.enter(ctx, w, r, account, how) {
+		answer(w, f.agentAnswer(account))
+	}
+}
+
+// enter starts the login session of an account that is proved, and sets its cookies. false means that the answer has
+// been given.
+func (f *Front) enter(ctx context.Context, w http.ResponseWriter, r *http.Request, account store.AgentAccount, how string) bool {
+	token, hash := auth.NewToken()
+	if err := f.begin(ctx, r, account, hash, how); err != nil {
+		f.storeProblem(w, err)
+		return false
+	}
 	f.Counters.Logins.Add(1)
+	name := strings.ToLower(account.Login)
 	http.SetCookie(w, f.cookie(token, int(f.o.LoginLife.Seconds())))
 	http.SetCookie(w, &http.Cookie{
 		Name: f.deviceCookie(name), Value: f.devices.New(name), Path: devicePath, MaxAge: int(deviceLife.Seconds()),
 		HttpOnly: true, Secure: f.o.HTTPS, SameSite: http.SameSiteLaxMode,
 	})
-	answer(w, agentAnswer(account))
+	return true
 }
 
 // checkPassword takes as long for an account that does not exist, or may not log in, as for one that does.
@@ -120,7 +141,7 @@ func (f *Front) device(r *http.Request, account string) string {
 }
 
 func (f *Front) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
-	answer(w, agentAnswer(s.Agent))
+	answer(w, f.agentAnswer(s.Agent))
 }
 
 // ticket gives a logged-in agent the ticket that its WebSocket says hello with.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/web"
 	"github.com/go-eddy/eddy/http1"
@@ -44,6 +45,10 @@ type Options struct {
 	TrustedProxies   []netip.Prefix
 	ConnsPerIP       int // WebSockets; 0 = no limit
 	KeepIP           KeepIP
+	SecondFactor     FactorPolicy
+	Passwords        PasswordPolicy
+	SSO              *sso.Provider // nil = none
+	SSORules         SSORules
 
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -75,7 +80,7 @@ const (
 
 // Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
 // so that pages and upgrades always find a worker.
-const Workers = 80 + readyRequests + programRequests + programReports + visitorUploads + staffUploads + visitorFetches + staffFetches
+const Workers = 80 + ssoRequests + readyRequests + programRequests + programReports + visitorUploads + staffUploads + visitorFetches + staffFetches
 
 // Front is the HTTP side of one Desk. Any goroutine may call its methods.
 type Front struct {
@@ -93,6 +98,8 @@ type Front struct {
 
 	throttle   *auth.Throttle
 	devices    *auth.Devices
+	codes      *auth.Buckets // wrong codes of second factors
+	sso        *signOn       // nil = none
 	visitors   *auth.Buckets // new ones by site
 	visitorsOf *auth.Buckets // new ones by network
 	denials    *auth.Buckets // lines in the audit log about refusals
@@ -121,6 +128,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 	f := &Front{
 		o: o, store: o.Store, hub: o.Hub,
 		throttle:   auth.NewThrottle(o.Now),
+		codes:      auth.NewBuckets(1/codeEvery.Seconds(), codeBurst, maxLimited),
 		visitors:   auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited),
 		visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
 		denials:    auth.NewBuckets(1, deniedBurst, maxLimited),
@@ -139,6 +147,9 @@ func New(ctx context.Context, o Options) (*Front, error) {
 	}
 	f.devices = auth.NewDevices(key)
 	if f.languages, err = loadLanguages(o.Languages); err != nil {
+		return nil, err
+	}
+	if f.sso, err = f.newSignOn(ctx); err != nil {
 		return nil, err
 	}
 	if f.pages, err = pagesWith(o.Languages, f.languages); err != nil {

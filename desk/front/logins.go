@@ -165,11 +165,10 @@ func (f *Front) password(w http.ResponseWriter, r *http.Request, s store.AgentSe
 		err = auth.ErrPassword
 	}
 	if err != nil {
-		text := strings.TrimPrefix(err.Error(), "auth: ")
-		problem(w, http.StatusUnprocessableEntity, &proto.Error{Code: proto.CodeBadRequest, Text: strings.ToUpper(text[:1]) + text[1:] + "."})
+		problem(w, http.StatusUnprocessableEntity, &proto.Error{Code: proto.CodeBadRequest, Text: sentence(err, "auth: ")})
 		return
 	}
-	if !f.proved(w, r, s, in.Old) {
+	if !f.proved(w, r, s, in.Old, "password change") {
 		return
 	}
 	ctx := r.Context()
@@ -198,9 +197,9 @@ func (f *Front) password(w http.ResponseWriter, r *http.Request, s store.AgentSe
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// proved checks the password of an agent who is logged in, as slowly as a login. false means that the answer has been
-// given.
-func (f *Front) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password string) bool {
+// proved checks the password of an agent who is logged in, as slowly as a login. what names the purpose. false means that
+// the answer has been given.
+func (f *Front) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password, what string) bool {
 	attempt := auth.Attempt{Device: "login " + string(s.Token[:])} // a login is a known device: what others guess does not count
 	if wait := f.throttle.Begin(attempt); wait > 0 {
 		f.throttled(w, wait)
@@ -212,8 +211,8 @@ func (f *Front) proved(w http.ResponseWriter, r *http.Request, s store.AgentSess
 		f.throttle.Success(attempt)
 		return true
 	case errors.Is(err, auth.ErrWrong):
-		f.loginFailed(s.Agent, "password change", f.address(r))
-		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "The old password is wrong."})
+		f.loginFailed(s.Agent, what, f.address(r))
+		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "The password is wrong."})
 		return false
 	case errors.Is(err, auth.ErrBusy):
 		f.throttle.Cancel(attempt)
@@ -249,11 +248,11 @@ func (f *Front) loginFailed(account store.AgentAccount, what, from string) {
 	f.auditSoon(who, store.AuditLoginFailed, target, what, from)
 }
 
-// begin adds a login to the audit log and starts its session. It also stores where the login came from, if the options
-// say so.
-func (f *Front) begin(ctx context.Context, r *http.Request, account store.AgentAccount, token store.Token) error {
+// begin adds a login to the audit log and starts its session. how says by what it was proved besides a password. It also
+// stores where the login came from, if the options say so.
+func (f *Front) begin(ctx context.Context, r *http.Request, account store.AgentAccount, token store.Token, how string) error {
 	ip := f.address(r)
-	err := f.audit(ctx, account.Actor(), store.AuditLogin, "agent "+account.ID, "", ip)
+	err := f.audit(ctx, account.Actor(), store.AuditLogin, "agent "+account.ID, how, ip)
 	if err == nil {
 		err = f.store.CreateAgentSession(ctx, token, account.ID, f.o.Now().Add(f.o.LoginLife))
 	}

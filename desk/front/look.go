@@ -19,16 +19,16 @@ const (
 
 // look is what the loader draws with before there is a chat.
 type look struct {
-	Side        string            `json:"side,omitempty"`
-	Color       string            `json:"color,omitempty"`
-	Words       map[string]string `json:"words,omitempty"` // of a language that the loader does not speak itself
-	Dir         string            `json:"dir,omitempty"`   // of that language
-	Invitations []invitation      `json:"invitations,omitempty"`
+	Side      string            `json:"side,omitempty"`
+	Color     string            `json:"color,omitempty"`
+	Words     map[string]string `json:"words,omitempty"` // of a language that the loader does not speak itself
+	Dir       string            `json:"dir,omitempty"`   // of that language
+	Proactive []proactive       `json:"proactive,omitempty"`
 }
 
-type invitation struct {
+type proactive struct {
 	ID string `json:"id"`
-	store.Invitation
+	store.Proactive
 }
 
 // widgetLook says how a site's button looks, and when it speaks first. The answer is a script, because the policies of
@@ -46,8 +46,8 @@ func (f *Front) widgetLook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := look{Side: site.Settings.Look.Side, Color: site.Settings.Color}
-	for _, v := range site.Settings.Look.Invitations {
-		l.Invitations = append(l.Invitations, invitation{v.ID(), v})
+	for _, v := range site.Settings.Look.Proactive {
+		l.Proactive = append(l.Proactive, proactive{v.ID(), v})
 	}
 	l.Words, l.Dir = f.widgetWords(r.FormValue("locale"))
 	entered, err := json.Marshal(l) // escapes what could end a script

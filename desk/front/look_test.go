@@ -47,11 +47,11 @@ func TestWidgetLook(t *testing.T) {
 	if _, err := f.store.CreateSite(testkit.Context(t), store.Site{Key: "plain", Name: "Plain"}); err != nil {
 		t.Fatal(err)
 	}
-	if l := lookOf(t, f, "/widget/plain/look.js?locale=fr"); l.Side != "" || l.Invitations != nil || l.Words != nil {
+	if l := lookOf(t, f, "/widget/plain/look.js?locale=fr"); l.Side != "" || l.Proactive != nil || l.Words != nil {
 		t.Errorf("a site that has entered nothing: %+v", l)
 	}
 	_, err = f.store.CreateSite(testkit.Context(t), store.Site{Key: "shop", Name: "Shop", Settings: store.SiteSettings{Color: "#7a3cc2", Look: store.SiteLook{
-		Side: "left", Invitations: []store.Invitation{{Text: "May I help? </script>\u2028", Page: "/prices", After: 20, Scroll: 50}},
+		Side: "left", Proactive: []store.Proactive{{Text: "May I help? </script>\u2028", Page: "/prices", After: 20, Scroll: 50}},
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestWidgetLook(t *testing.T) {
 	if l.Side != "left" || l.Color != "#7a3cc2" || l.Dir != "rtl" || l.Words["open"] != "افتح" || len(l.Words) != 1 {
 		t.Errorf("the look is %+v", l)
 	}
-	if len(l.Invitations) != 1 || l.Invitations[0].Text != "May I help? </script>\u2028" || l.Invitations[0].After != 20 || l.Invitations[0].ID == (store.Invitation{Text: "Another"}).ID() {
-		t.Errorf("the invitations are %+v", l.Invitations)
+	if len(l.Proactive) != 1 || l.Proactive[0].Text != "May I help? </script>\u2028" || l.Proactive[0].After != 20 || l.Proactive[0].ID == (store.Proactive{Text: "Another"}).ID() {
+		t.Errorf("the proactive are %+v", l.Proactive)
 	}
 	if l := lookOf(t, f, "/widget/shop/look.js?locale=es"); l.Words["open"] != "Abrir el chat" || l.Dir != "" {
 		t.Errorf("a language that comes with the program: %+v", l)

@@ -35,7 +35,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/widget/session", f.limited(f.places.widget, f.widgetSession))
 	mux.HandleFunc("POST /api/v1/agent/login", f.limited(f.places.staff, f.login))
 	mux.HandleFunc("POST /api/v1/agent/logout", f.limited(f.places.staff, f.logout))
-	mux.HandleFunc("GET /api/v1/agent/me", f.staff(anyStaff, f.me))
+	mux.HandleFunc("GET /api/v1/agent/me", f.staff(beforeCode, f.me))
 	mux.HandleFunc("POST /api/v1/agent/ticket", f.staff(anyStaff, f.ticket))
 	mux.HandleFunc("POST /api/v1/agent/password", f.staff(anyStaff, f.password))
 	mux.HandleFunc("GET /api/v1/agent/sessions", f.staff(anyStaff, f.sessions))
@@ -44,6 +44,9 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/agent/filters", f.staff(anyStaff, f.saveFilter))
 	mux.HandleFunc("POST /api/v1/agent/filters/drop", f.staff(anyStaff, f.dropFilter))
 	mux.HandleFunc("POST /api/v1/bot/turns/{id}", f.limited(f.places.bots, f.botAnswer))
+	f.factorRoutes(mux)
+	f.invitationRoutes(mux)
+	f.ssoRoutes(mux)
 	f.manageRoutes(mux)
 	f.wallRoutes(mux)
 	f.programRoutes(mux)
@@ -133,7 +136,11 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	plain(w, http.StatusOK, "ready")
+	said := "ready"
+	if f.sso != nil && f.sso.provider.Ready() != nil {
+		said += "\nsingle sign-on does not work: the provider has not answered" // passwords do, so this is no reason to send nobody here
+	}
+	plain(w, http.StatusOK, said)
 }
 
 // Ready returns nil when the database has taken the last write and answers reads. A few at a time try a read of their

@@ -19,7 +19,8 @@ const anyStaff perm.Permission = ""
 type staffHandler func(w http.ResponseWriter, r *http.Request, s store.AgentSession)
 
 // staff is the one gate in front of every route of staff. It takes a place, finds the login by the cookie, checks its
-// expiry, the account and the permission, and bounds the time of the request. Routes below /api/ refuse with problem
+// expiry, the account and the permission, and bounds the time of the request. An account that has to set up its second
+// factor passes only where the permission is beforeCode. Routes below /api/ refuse with problem
 // objects. A page redirects to the console's login, or answers with the page that says "forbidden".
 func (f *Front) staff(p perm.Permission, next staffHandler) http.HandlerFunc {
 	return f.staffIn(f.places.staff, f.within(requestTimeout), p, next)
@@ -37,7 +38,9 @@ func (f *Front) staffIn(places chan struct{}, limit time.Duration, p perm.Permis
 			f.notLoggedIn(w, r)
 		case err != nil:
 			f.storeProblem(w, err)
-		case p != anyStaff && !s.Agent.Role.Can(p):
+		case p != beforeCode && f.o.SecondFactor.Bars(s.Agent):
+			f.setUpFirst(w, r)
+		case p != anyStaff && p != beforeCode && !s.Agent.Role.Can(p):
 			f.denied(w, r, s, p)
 		default:
 			next(w, r, s)

@@ -25,6 +25,10 @@ type Options struct {
 	Logger  *slog.Logger     // default slog.Default()
 	Now     func() time.Time // clock of rates, tokens, routing and shown times; default time.Now
 
+	// Barred may keep an account with a valid login from connecting, and ends its sessions when they are checked again.
+	// Default none.
+	Barred func(store.AgentAccount) bool
+
 	// Routing is how the queue of conversations without a group works.
 	Routing store.GroupSettings
 	// After returns a channel that gets a value when Now has advanced by d, and a function that gives it up. Default is

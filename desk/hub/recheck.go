@@ -110,6 +110,8 @@ func (h *Hub) knownAgent(ctx context.Context, r store.Reader, login store.Token)
 		return s, &refusal{proto.CodeUnauthorized, "logged out", proto.CloseUnauthorized}, nil
 	case errors.Is(err, store.ErrExpired):
 		return s, &refusal{proto.CodeTokenExpired, "the login has expired", proto.CloseTokenExpired}, nil
+	case err == nil && h.o.Barred != nil && h.o.Barred(s.Agent):
+		return s, &refusal{proto.CodeForbidden, "the second factor has to be set up first", proto.CloseUnauthorized}, nil
 	}
 	return s, nil, err
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +91,32 @@ func TestTicketOfAnEndedLogin(t *testing.T) {
 		}
 		c.untilClosed(proto.CloseUnauthorized)
 	}
+}
+
+// TestBarredAccount: a barred account connects by no ticket, not even one from before, and its sessions end when they are
+// checked again.
+func TestBarredAccount(t *testing.T) {
+	var barred atomic.Bool
+	r := newRig(t, Options{Limits: testLimits(), Barred: func(store.AgentAccount) bool { return barred.Load() }})
+	account := r.account("lin", 100)
+	session := r.login(account)
+	hello := func() *rawClient {
+		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
+		r.ok(err)
+		c := r.raw(r.dial(Peer{}))
+		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
+		return c
+	}
+	open := hello()
+	open.until(func(f desktest.Frame) bool { return f.T == "welcome" })
+	barred.Store(true)
+	r.ok(r.hub.Recheck(r.ctx, account.ID))
+	open.untilClosed(proto.CloseUnauthorized)
+	late := hello()
+	if got := code(late.until(func(f desktest.Frame) bool { return f.RE == "h" })); got != proto.CodeForbidden {
+		t.Errorf("a late hello: %q", got)
+	}
+	late.untilClosed(proto.CloseUnauthorized)
 }
 
 // What is taken back while a hello is between its read and its place in the books does not slip through.

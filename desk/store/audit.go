@@ -24,7 +24,9 @@ const (
 	AuditLogout      = "logout"
 	AuditRevoke      = "sessions_revoked"
 	AuditPassword    = "password_changed"
-	AuditDenied      = "denied" // an agent asked for what its role may not do
+	AuditIdentity    = "single_sign_on" // an identity was linked or unlinked
+	AuditFactor      = "second_factor"  // set up, removed, reset, or new recovery codes
+	AuditDenied      = "denied"         // an agent asked for what its role may not do
 	AuditRead        = "read_others"
 	AuditWatch       = "watch"
 	AuditSearch      = "search"

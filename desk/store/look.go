@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Limits of invitations. Lengths are in characters.
+// Limits of proactive messages. Lengths are in characters.
 const (
-	MaxInvitations    = 5
-	MaxInvitation     = 300
-	MaxInvitationPage = 200
-	MaxInvitationWait = 3600 // seconds
+	MaxProactives    = 5
+	MaxProactive     = 300
+	MaxProactivePage = 200
+	MaxProactiveWait = 3600 // seconds
 )
 
 // SiteLook says how the chat button stands on the pages of a site, and when it speaks first.
 type SiteLook struct {
-	Side        string       `json:"side,omitempty"` // left or right; "" = where the page's writing ends
-	Invitations []Invitation `json:"invitations,omitempty"`
+	Side      string      `json:"side,omitempty"` // left or right; "" = where the page's writing ends
+	Proactive []Proactive `json:"proactive,omitempty"`
 }
 
-// Invitation is a short text beside the chat button. It is shown to a visitor once, on a page that has been looked at
+// Proactive is a short text beside the chat button. It is shown to a visitor once, on a page that has been looked at
 // for so long and scrolled so far.
-type Invitation struct {
+type Proactive struct {
 	Text   string `json:"text"`
 	Page   string `json:"page,omitempty"`   // part of the page's address; "" = every page
 	After  int    `json:"after,omitempty"`  // seconds
@@ -30,18 +30,18 @@ type Invitation struct {
 }
 
 // ID returns a name that changes with the text, so that a new text is shown to those who have seen the old one.
-func (v Invitation) ID() string {
+func (v Proactive) ID() string {
 	sum := sha256.Sum256([]byte(v.Text))
 	return hex.EncodeToString(sum[:6])
 }
 
 func (l *SiteLook) check(i *Invalid) {
 	i.need(slices.Contains([]string{"", "left", "right"}, l.Side), "side", ReasonUnknown)
-	i.count("invitations", len(l.Invitations), MaxInvitations)
-	for _, v := range l.Invitations {
-		i.text("invitations", v.Text, MaxInvitation, true, true)
-		i.text("invitations", v.Page, MaxInvitationPage, false, true)
-		i.between("invitations", int64(v.After), MaxInvitationWait)
-		i.between("invitations", int64(v.Scroll), 100)
+	i.count("proactive", len(l.Proactive), MaxProactives)
+	for _, v := range l.Proactive {
+		i.text("proactive", v.Text, MaxProactive, true, true)
+		i.text("proactive", v.Page, MaxProactivePage, false, true)
+		i.between("proactive", int64(v.After), MaxProactiveWait)
+		i.between("proactive", int64(v.Scroll), 100)
 	}
 }

@@ -163,6 +163,9 @@ type Store interface {
 	StaffWrites
 	KeyWrites
 	FilterWrites
+	FactorWrites
+	InvitationWrites
+	IdentityWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -180,6 +183,9 @@ type Reader interface {
 	StaffReader
 	KeyReader
 	FilterReader
+	FactorReader
+	InvitationReader
+	IdentityReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

@@ -305,6 +305,8 @@ type AgentAccount struct {
 	Role     perm.Role
 	Locale   string // "" = that of the browser
 	Disabled bool   // may not log in
+	Factor   bool   // has a second factor; set by FactorWrites alone
+	Linked   bool   // has an identity of single sign-on; set by IdentityWrites alone
 }
 
 // Actor returns the agent as an actor.

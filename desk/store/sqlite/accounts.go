@@ -60,20 +60,22 @@ func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.Agen
 	if a.Role == "" {
 		a.Role = perm.Agent
 	}
+	return a, exists("agent "+a.Login, db.write(ctx, func(t *tx) error { return t.createAgent(a) }))
+}
+
+func (t *tx) createAgent(a store.AgentAccount) error {
 	if err := a.Check(); err != nil {
-		return a, err
+		return err
 	}
-	return a, exists("agent "+a.Login, db.write(ctx, func(t *tx) error {
-		if err := t.workspace(); err != nil {
-			return err
-		}
-		err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, role, locale, disabled, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, t.now())
-		if err != nil {
-			return err
-		}
-		return t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at, accepting) VALUES (?, 0, 0, ?)`, a.ID, !a.NoChats)
-	}))
+	if err := t.workspace(); err != nil {
+		return err
+	}
+	err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, role, locale, disabled, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, t.now())
+	if err != nil {
+		return err
+	}
+	return t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at, accepting) VALUES (?, 0, 0, ?)`, a.ID, !a.NoChats)
 }
 
 // CreateGroup implements store.Accounts.
@@ -124,7 +126,7 @@ func (db *DB) OutboxDone(ctx context.Context, upTo int64) error {
 
 func exists(what string, err error) error {
 	var se *sqlite.Error
-	if errors.As(err, &se) && se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
+	if errors.As(err, &se) && (se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || se.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {
 		return fmt.Errorf("%w: %s", store.ErrExists, what)
 	}
 	return err

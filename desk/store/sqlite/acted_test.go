@@ -119,6 +119,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`,
 		`DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`, `DELETE FROM schema_version WHERE version >= 7`,
+		`DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)

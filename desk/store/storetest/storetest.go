@@ -47,7 +47,7 @@ func Run(t *testing.T, b Backend) {
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
-		{"Identify", testIdentify}, {"Logins", testLogins}, {"PreChat", testPreChat},
+		{"Identify", testIdentify}, {"Logins", testLogins}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,7 +3,7 @@
 // Optional: data-side="left", data-color="#0a716c", data-locale="en", "zh-CN" or another language of the desk.
 // The chat itself lives in a frame of the desk's origin, which is made when it is opened, or when this visitor has an
 // open chat or unread messages. window.EddyDesk: open, close, toggle, identify, logout, on, push. What the site has
-// entered for its button and its invitations is fetched once a page.
+// entered for its button and its proactive messages is fetched once a page.
 (() => {
 	'use strict';
 	const script = document.currentScript ?? document.querySelector('script[data-site][src*="widget.js"]');
@@ -185,7 +185,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		// The frame has begun: what is kept for it, and what it shall do.
 		hello() {
 			const store = area && Object.fromEntries(keys().filter((k) => k.startsWith(`${prefix}desk.`)).map((k) => [k.slice(prefix.length), area.getItem(k)]));
-			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, page: location.origin + location.pathname, invitation });
+			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, page: location.origin + location.pathname, proactive });
 		},
 		ready({ storage }) {
 			clearTimeout(patience);
@@ -234,15 +234,15 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 	});
 
 	const show = () => {
-		post('open', { invitation });
+		post('open', { proactive });
 		frame.focus();
 		emit('open');
 	};
 
-	// --- invitations: each is shown to a visitor once, and none while there is a chat ---
+	// --- proactive messages: each is shown to a visitor once, and none while there is a chat ---
 	const seenKey = `${prefix}invited`;
 	const seen = () => (area?.getItem(seenKey) ?? '').split(' ').filter(Boolean);
-	let invitation = ''; // the text that the visitor has taken up
+	let proactive = ''; // the text that the visitor has taken up
 	let arrived = Date.now(); // on the page that is looked at
 	let at = location.href;
 
@@ -255,15 +255,15 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		if (at !== location.href) [at, arrived] = [location.href, Date.now()];
 		if (document.hidden || state.open || state.active || state.unread || !call.hidden) return;
 		const known = seen();
-		const next = look.invitations.find((v) => !known.includes(v.id) && at.includes(v.page ?? '') && Date.now() - arrived >= (v.after ?? 0) * 1000 && scrolled() >= (v.scroll ?? 0));
+		const next = look.proactive.find((v) => !known.includes(v.id) && at.includes(v.page ?? '') && Date.now() - arrived >= (v.after ?? 0) * 1000 && scrolled() >= (v.scroll ?? 0));
 		if (!next) return;
 		put('invited', [...known, next.id].slice(-50).join(' '));
-		look.invitations = look.invitations.filter((v) => v !== next); // also where nothing can be kept
+		look.proactive = look.proactive.filter((v) => v !== next); // also where nothing can be kept
 		called.textContent = next.text;
 		dismissed.setAttribute('aria-label', words.dismiss);
 		call.dir = look.dir ?? '';
 		call.hidden = false;
-		emit('invitation', { text: next.text });
+		emit('proactive', { text: next.text });
 	};
 
 	const quiet = () => {
@@ -272,7 +272,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 	};
 
 	const accept = () => {
-		invitation = called.textContent;
+		proactive = called.textContent;
 		call.hidden = true;
 		api.open();
 	};
@@ -344,7 +344,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 			look = entered;
 			Object.assign(words, look.words);
 			draw();
-			if (look.invitations?.length > 0) setInterval(invite, 1_000);
+			if (look.proactive?.length > 0) setInterval(invite, 1_000);
 		},
 		/** Calls f with this object; so do the functions that were pushed to window.EddyDesk before the script came. */
 		push(f) {

@@ -50,6 +50,7 @@ type deskFlags struct {
 	chatsPerIP   int
 	siteVisitors int
 	keepIP       string
+	logins       loginFlags
 	uploads      uploadFlags
 }
 
@@ -85,6 +86,9 @@ func (f *deskFlags) check() error {
 		return fmt.Errorf("--chats-per-ip is %d: give 1 to %d, or 0 for no limit", f.chatsPerIP, store.MaxChats)
 	}
 	if err := f.uploads.check(); err != nil {
+		return err
+	}
+	if err := f.logins.check(f.publicURL()); err != nil {
 		return err
 	}
 	return f.checkData()
@@ -126,7 +130,8 @@ func (f *deskFlags) checkData() error {
 }
 
 func (f *deskFlags) options() desk.Options {
-	trusted, _ := f.trusted() // checked
+	trusted, _ := f.trusted()   // checked
+	single, _ := f.logins.sso() // checked
 	perIP, chats := cmp.Or(f.connsPerIP, -1), cmp.Or(f.chatsPerIP, -1)
 	hsts := f.hsts
 	if !f.Certified() {
@@ -140,6 +145,7 @@ func (f *deskFlags) options() desk.Options {
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
 	}
 }
 
@@ -172,6 +178,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().IntVar(&f.chatsPerIP, "chats-per-ip", hub.DefaultChats, "chats that customers of one address, but this machine's, may begin in an hour on a site, or at once; 0 = no limit")
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
+	f.logins.register(cmd)
 	f.uploads.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }

@@ -25,9 +25,9 @@ func newUser(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 		Long: "Manage the accounts of agents from the command line; the pages at /admin do the same. The Desk may be running: a new account can log in\n" +
 			"at once. Whoever is connected already stays so until the connection ends, unless it is done at /admin.",
 		Example: "  eddy desk user add lin --name Lin --role supervisor\n  eddy desk user list\n  eddy desk user password lin",
-		RunE:    cli.NeedsCommand("add, list, set, password, enable and disable"),
+		RunE:    cli.NeedsCommand("add, list, set, password, reset-second-factor, enable and disable"),
 	}
-	cmd.AddCommand(newUserAdd(t, desk), newUserList(t, desk), newUserSet(t, desk), newUserPassword(t, desk),
+	cmd.AddCommand(newUserAdd(t, desk), newUserList(t, desk), newUserSet(t, desk), newUserPassword(t, desk), newUserFactor(t, desk),
 		newUserSwitch(t, desk, "enable", "Let an account log in again", false), newUserSwitch(t, desk, "disable", "Keep an account from logging in and end its logins", true))
 	return cmd
 }
@@ -214,6 +214,33 @@ func newUserPassword(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 	}
 	registerPassword(cmd, &fromInput)
 	return cmd
+}
+
+func newUserFactor(t *cli.Terminal, desk *deskFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset-second-factor LOGIN",
+		Short: "Remove the second factor of an account whose app and recovery codes are lost, and end its logins",
+		Args:  oneLogin,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onAccounts(cmd.Context(), t, desk, false, func(ctx context.Context, db store.Store) error {
+				a, err := db.Cold().AgentByLogin(ctx, args[0])
+				if err != nil {
+					return explainAccount(args[0], err)
+				}
+				if !a.Factor {
+					return fmt.Errorf("%q has no second factor; its password is changed with \"eddy desk user password\"", a.Login)
+				}
+				if err := store.Record(ctx, db, store.Audit{Action: store.AuditFactor, Target: "agent " + a.ID, Detail: "reset on the command line"}); err != nil {
+					return err
+				}
+				if err := db.RemoveFactor(ctx, a.ID, store.Token{}); err != nil {
+					return explainAccount(args[0], err)
+				}
+				t.Say("eddy: %s has no second factor any more", a.Login)
+				return nil
+			})
+		},
+	}
 }
 
 // changeAccount reads an account, changes it and prints the result.

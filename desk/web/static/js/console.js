@@ -3,11 +3,15 @@
 import './console/icons.js';
 import './console/texts.js';
 import './console/list-texts.js';
+import './console/login-texts.js';
 import { byId, el, icon } from './core/dom.js';
 import { call } from './core/api.js';
 import { ConsoleApp } from './console/app.js';
+import { factorForm } from './console/factor-view.js';
+import { invited, inviteForm } from './console/invite.js';
 import { Login } from './console/login.js';
-import { locale, locales, onLocale, setLocale, translate } from './core/i18n.js';
+import { locale, locales, onLocale, setLocale, t, translate } from './core/i18n.js';
+import { finish, returned, signOnWords } from './console/sign-on.js';
 import { SafeStorage } from './core/storage.js';
 
 const storage = new SafeStorage();
@@ -28,17 +32,43 @@ function leave(said) {
 	location.reload();
 }
 
-function showApp(agent) {
+/** Lets the agent in, or has the second factor set up before. */
+function enter(agent, password = '') {
 	storage.set(loginKey, true);
 	byId('login').hidden = true;
+	if (!agent.setup) {
+		showApp(agent);
+		return;
+	}
+	byId('setup').hidden = false;
+	const out = el('button', { type: 'button', class: 'button', text: t('console.logout'), data: { testid: 'setup-logout' }, on: { click: () => call('POST', '/api/v1/agent/logout').then(() => leave('out'), () => leave('')) } });
+	byId('setup-card').replaceChildren(el('p', { class: 'login-info', text: t('factor.required') }), factorForm({ password, cancel: out, onDone: () => location.reload() }));
+}
+
+function showApp(agent) {
 	byId('app').hidden = false;
 	new ConsoleApp({ agent, storage, leave }).start();
 }
 
-function showLogin(said) {
+function showLogin(said, more = {}) {
 	storage.remove(loginKey);
 	byId('login').hidden = false;
-	new Login({ said, onLogin: showApp });
+	new Login({ said, ...more, onLogin: enter });
+}
+
+/** Ends a login that has come back from the provider of single sign-on. */
+async function comeBack(back) {
+	history.replaceState(null, '', '/console'); // the code has had its use
+	if (!back.code) {
+		showLogin('', { failed: 'sso.cancelled' });
+		return;
+	}
+	try {
+		enter((await finish(back)).agent);
+	} catch (err) {
+		if (err.reason === 'second_factor') showLogin('', { half: true });
+		else showLogin('', { failed: signOnWords(err) });
+	}
 }
 
 // The server may be starting: ask until it answers. A browser that knows of no login is spared the question, whose
@@ -64,8 +94,23 @@ async function boot() {
 	onLocale(() => translate());
 	const said = storage.get(saidKey, '');
 	storage.remove(saidKey);
+	const back = returned(location.search);
+	if (back) {
+		await comeBack(back);
+		return;
+	}
+	const token = invited(location.hash);
+	if (token) {
+		byId('setup').hidden = false;
+		inviteForm({ host: byId('setup-card'), token, onAccount: (agent, password) => {
+			history.replaceState(null, '', '/console'); // the link has had its use
+			byId('setup').hidden = true;
+			enter(agent, password);
+		} });
+		return;
+	}
 	const agent = await whoAmI();
-	if (agent) showApp(agent);
+	if (agent) enter(agent);
 	else showLogin(said);
 }
 

@@ -22,13 +22,13 @@ if (met) {
 		page.logout();
 		host.send('bye');
 	};
-	Object.assign(host.on, { open: ({ invitation }) => page.shown(invitation), identify: ({ identity }) => page.identify(identity), logout });
+	Object.assign(host.on, { open: ({ proactive }) => page.shown(proactive), identify: ({ identity }) => page.identify(identity), logout });
 	if (init.logout) {
 		for (const key of storage.keys('desk.')) storage.remove(key);
 		host.send('bye');
 	} else {
 		page.start();
-		page.invited = init.invitation ?? '';
+		page.invited = init.proactive ?? '';
 		host.send('ready', { storage: area ? 'host' : own.persistent ? 'frame' : 'memory' });
 	}
 } else {

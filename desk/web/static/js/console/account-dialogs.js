@@ -6,13 +6,16 @@ import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { fullTime, moment, t } from '../core/i18n.js';
 
-function shown(dialog) {
+export function shown(dialog) {
 	dialog.addEventListener('close', () => dialog.remove());
 	document.body.append(dialog);
 	dialog.showModal();
 }
 
-const closeButton = (dialog, text = t('close')) => el('button', { type: 'button', class: 'button', text, on: { click: () => dialog.close() } });
+export const closeButton = (dialog, text = t('close')) => el('button', { type: 'button', class: 'button', text, on: { click: () => dialog.close() } });
+
+/** A field with the name of a text. */
+export const field = (key, testid, autocomplete, type = 'password') => el('input', { type, class: 'input', required: true, autocomplete, data: { testid }, aria: { label: t(key) } });
 
 /**
  * Asks for the old and a new password.
@@ -20,7 +23,6 @@ const closeButton = (dialog, text = t('close')) => el('button', { type: 'button'
  * @param {() => void} onDone
  */
 export function passwordDialog(login, onDone) {
-	const field = (key, testid, autocomplete) => el('input', { type: 'password', class: 'input', required: true, autocomplete, data: { testid }, aria: { label: t(key) } });
 	const old = field('password.old', 'password-old', 'current-password');
 	const fresh = field('password.new', 'password-new', 'new-password');
 	const again = field('password.again', 'password-again', 'new-password');

@@ -1,6 +1,7 @@
 // The login form of the console.
 
 import { byId, setAttr, setText } from '../core/dom.js';
+import { begin, giveCode, offered, signOnWords } from './sign-on.js';
 import { call } from '../core/api.js';
 import { number, onLocale, t } from '../core/i18n.js';
 
@@ -8,12 +9,15 @@ export class Login {
 	/**
 	 * @param {object} o
 	 * @param {string} o.said 'out' | 'ended' | '' what happened before
-	 * @param {(agent: object) => void} o.onLogin
+	 * @param {string} [o.failed] key of the text of a single sign-on that did not work
+	 * @param {boolean} [o.half] the provider has proved the agent; the code of the second factor is missing
+	 * @param {(agent: object, password: string) => void} o.onLogin
 	 */
-	constructor({ said, onLogin }) {
+	constructor({ said, failed = '', half = false, onLogin }) {
 		this.onLogin = onLogin;
 		this.user = byId('login-user');
 		this.password = byId('login-password');
+		this.code = byId('login-code');
 		this.button = byId('login-submit');
 		this.error = byId('login-error');
 		this.info = byId('login-info');
@@ -35,6 +39,53 @@ export class Login {
 		this.#title();
 		onLocale(() => this.#title());
 		this.user.focus();
+		this.#setHalf(half);
+		if (failed) this.#fail(failed, null);
+		this.#offer();
+	}
+
+	// Shows the button of single sign-on where there is one, and the fields of a password where one may help.
+	async #offer() {
+		let offer;
+		try {
+			offer = await offered();
+		} catch {
+			return;
+		}
+		const { sso, passwords } = offer;
+		const button = byId('login-sso');
+		const label = () => {
+			setText(button, sso?.text || t('sso.button'));
+			setText(byId('login-sso-note'), sso?.ready ? '' : t('sso.notReady'));
+		};
+		label();
+		onLocale(label);
+		button.disabled = !sso?.ready;
+		byId('login-sso-note').hidden = !sso || sso.ready;
+		Object.assign(this, { sso: Boolean(sso), passwords: passwords !== 'none' });
+		this.#showFields();
+		button.addEventListener('click', async () => {
+			button.disabled = true;
+			try {
+				await begin();
+			} catch (err) {
+				this.#fail(signOnWords(err), null);
+				button.disabled = false;
+			}
+		});
+	}
+
+	// Asks for the code alone, or for everything.
+	#setHalf(half) {
+		this.half = half;
+		this.#showFields();
+		this.#askCode(half);
+	}
+
+	#showFields() {
+		byId('login-fields').hidden = this.half || this.passwords === false;
+		this.button.hidden = !this.half && this.passwords === false;
+		byId('login-sso').hidden = !this.sso || this.half;
 	}
 
 	#title() {
@@ -45,27 +96,50 @@ export class Login {
 		if (this.busy || this.blockedUntil > Date.now()) return;
 		const login = this.user.value.trim();
 		const password = this.password.value;
-		if (!login || !password) {
+		if (!this.half && (!login || !password)) {
 			this.#fail('login.empty', login ? this.password : this.user);
+			return;
+		}
+		const code = byId('login-code-field').hidden ? undefined : this.code.value.trim();
+		if (code === '') {
+			this.#fail('login.code.empty', this.code);
 			return;
 		}
 		this.busy = true;
 		this.message = null;
 		this.#draw();
 		try {
-			const { agent } = await call('POST', '/api/v1/agent/login', { login, password });
+			const { agent } = await (this.half ? giveCode(code) : call('POST', '/api/v1/agent/login', { login, password, code }));
 			this.password.value = '';
+			this.#setHalf(false);
 			this.busy = false;
 			this.#draw();
-			this.onLogin(agent);
+			this.onLogin(agent, password);
 		} catch (err) {
 			this.busy = false;
 			this.#refused(err);
 		}
 	}
 
+	// The code is asked for once the password is right.
+	#askCode(ask) {
+		byId('login-code-field').hidden = !ask;
+		this.code.value = '';
+		if (ask) this.code.focus();
+	}
+
 	#refused(err) {
-		if (err.status === 401) {
+		if (err.reason === 'second_factor') {
+			this.#askCode(true);
+			this.#draw();
+		} else if (err.reason === 'second_factor_wrong') {
+			this.code.select();
+			this.#fail('login.code.wrong', this.code);
+		} else if (err.reason?.startsWith('sso_') || err.reason === 'password_off') {
+			this.#setHalf(false);
+			this.#fail(signOnWords(err), null);
+		} else if (err.status === 401) {
+			this.#askCode(false);
 			this.password.select();
 			this.#fail('login.wrong', this.password);
 		} else if (err.code === 'rate_limited') {
@@ -90,7 +164,7 @@ export class Login {
 	#fail(key, field) {
 		this.message = () => t(key);
 		this.#draw();
-		for (const f of [this.user, this.password]) setAttr(f, 'aria-invalid', f === field ? 'true' : null);
+		for (const f of [this.user, this.password, this.code]) setAttr(f, 'aria-invalid', f === field ? 'true' : null);
 		field?.focus();
 	}
 
@@ -100,7 +174,7 @@ export class Login {
 		this.button.disabled = this.busy || this.blockedUntil > Date.now();
 		setText(this.button, t(this.busy ? 'login.busy' : 'login.submit'));
 		if (!this.message) {
-			for (const f of [this.user, this.password]) setAttr(f, 'aria-invalid', null);
+			for (const f of [this.user, this.password, this.code]) setAttr(f, 'aria-invalid', null);
 		}
 	}
 }

@@ -39,7 +39,7 @@ export class ConsoleSession {
 		try {
 			({ ticket } = await call('POST', '/api/v1/agent/ticket'));
 		} catch (err) {
-			throw Object.assign(err, err.status === 401 && { final: true, reason: err.code, code: 4101 });
+			throw Object.assign(err, (err.status === 401 || err.reason === 'second_factor_setup') && { final: true, reason: err.code, code: 4101 });
 		}
 		return { ticket, device: this.device, locale: locale(), seen: Object.fromEntries(this.seen().slice(-maxSeen)) };
 	}
@@ -52,9 +52,11 @@ export class ConsoleSession {
 		if (!this.checked) {
 			this.checked = true;
 			try {
-				await call('GET', '/api/v1/agent/me');
-				this.connection.restart();
-				return;
+				const { agent } = await call('GET', '/api/v1/agent/me');
+				if (!agent.setup) {
+					this.connection.restart();
+					return;
+				}
 			} catch (err) {
 				if (err.status !== 401) {
 					this.checked = false;

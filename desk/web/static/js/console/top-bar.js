@@ -2,6 +2,8 @@
 // and the menu. Below it, until answered, the question whether to be called.
 
 import { byId, el, icon, setAttr, setText } from '../core/dom.js';
+import { begin, signOnWords } from './sign-on.js';
+import { factorDialog } from './factor-view.js';
 import { initials } from '../core/message-list.js';
 import { number, t } from '../core/i18n.js';
 
@@ -119,8 +121,10 @@ export class TopBar {
 		byId('menu-checks').append(this.denied, test);
 		byId('menu-items').append(
 			item('password.title', 'key', 'menu-password', () => this.on.password()),
+			item('factor.title', 'shield', 'menu-factor', () => factorDialog(this.on.notice)),
 			item('sessions.title', 'devices', 'menu-sessions', () => this.on.sessions()),
 			item('console.logout', 'exit', 'logout', () => this.on.logout()));
+		if (this.staff.me.connect) byId('menu-items').prepend(item('sso.connect', 'key', 'menu-sso', () => begin({ connect: true }).catch((err) => this.on.notice(t(signOnWords(err)), true))));
 		this.button.addEventListener('click', () => this.#open(this.menu.hidden));
 		document.addEventListener('pointerdown', (e) => {
 			if (!this.menu.hidden && !this.menu.contains(e.target) && !this.button.contains(e.target)) this.#open(false);

@@ -5,6 +5,7 @@ export class ApiError extends Error {
 		super(body?.text || `HTTP ${status}`);
 		this.status = status;
 		this.code = body?.code ?? (status === 0 ? 'lost' : 'internal');
+		this.reason = body?.reason ?? '';
 		this.retryMs = body?.retry_ms ?? 0;
 	}
 }

@@ -119,9 +119,9 @@ export class CustomerPage {
 		if (this.conversation?.state !== 'closed') this.#outbox()?.add(body);
 	}
 
-	/** The widget was opened, perhaps by an invitation. */
-	shown(invitation = '') {
-		this.invited = invitation;
+	/** The widget was opened, perhaps by an proactive. */
+	shown(proactive = '') {
+		this.invited = proactive;
 		this.#render();
 		this.#seen();
 		this.list.toBottom();
