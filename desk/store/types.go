@@ -66,6 +66,13 @@ type Conversation struct {
 	Locale       string // language of the customer when it was opened, "" = unknown
 	Prev         string // the contact's conversation before this one
 
+	// ReplyTo is the e-mail address to which this customer wants answers, because it has left a message while nobody was
+	// there. "" means that it waits for no mail. Every text of an agent in a conversation with an address is an answer
+	// to be sent there, whatever the state, unless the customer has read it in the chat meanwhile
+	// (Marks.Customer.Read is in the customer's numbers, as Event.PSeq). The address stays until the conversation is
+	// deleted; a message that is left later replaces it.
+	ReplyTo string
+
 	Marks   Marks
 	Across  Marks  // the marks in the numbers of the other side's stream; the hub fills in Across and Unread
 	Unread  int    // messages of the customer that staff have not read
