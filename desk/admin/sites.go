@@ -108,6 +108,7 @@ func (q *request) siteEntered(s *store.Site) {
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
 	t.KeepDays = int(q.number("keep_days"))
 	t.Chats = int(q.number("chats"))
+	t.Hours, t.AwayAfter = q.hoursEntered(), q.number("away_after")*minute
 	t.PreChat = nil
 	for i := range store.MaxPreChat {
 		n := strconv.Itoa(i)
@@ -227,6 +228,8 @@ func siteShown(s *store.Site) url.Values {
 	for field, on := range map[string]bool{"reopen_to_bot": s.ReopenToBot, "enforce": t.Enforce, "rate": t.RateChat} {
 		tick(shown, field, on)
 	}
+	shown.Set("away_after", unlessZero(t.AwayAfter/minute))
+	showHours(shown, &t.Hours)
 	for i, f := range t.PreChat {
 		n := strconv.Itoa(i)
 		shown.Set("field_name_"+n, f.Name)

@@ -1,13 +1,18 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/hours"
+)
 
 // ErrAway refuses to let a customer wait for an agent while nobody is there. A LeftMessage is not refused.
 var ErrAway = errors.New("store: nobody is there for this queue now")
 
-// Away reports whether nobody serves the customers of a site that wait in the queue of a group ("" = none). It is called
+// Unserved reports whether nobody serves the customers of a site that wait in the queue of a group ("" = none). It is called
 // on the writer's goroutine, may be called often, and must not block or use the store. nil never refuses anything.
-type Away func(site, group string) bool
+type Unserved func(site, group string) bool
 
 // LeftMessage leaves a customer's message for the time when somebody is there. It goes into the open conversation of the
 // contact, which becomes Deferred, or else into a new one. The error is ErrConflict while an agent has the conversation,
@@ -47,4 +52,18 @@ func (c *LeftMessage) Answers() map[string]string {
 		all[nameField] = c.Name
 	}
 	return all
+}
+
+// DefaultAwayAfter is how long nobody takes chats until customers leave messages, unless a site says otherwise.
+const DefaultAwayAfter = 5 * time.Minute
+
+// Absence returns for how long nobody who takes chats is online until customers leave messages, 0 = they always wait.
+func (s *SiteSettings) Absence() time.Duration { return span(s.AwayAfter, DefaultAwayAfter) }
+
+// hours checks hours. The fields of a problem are hours_zone, hours_holidays, and hours_0 (Monday) to hours_6.
+func (i *Invalid) hours(h hours.Hours) {
+	_, problems := hours.Parse(h)
+	for _, p := range problems {
+		*i = append(*i, Problem{Field: "hours_" + p.Field, Reason: p.Reason, Limit: int64(p.Limit), Value: p.Value})
+	}
 }

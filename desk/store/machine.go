@@ -167,8 +167,8 @@ type Input struct {
 	Alone  bool  // fact for OnlyOne
 	Window int64 // fact for InWindow: milliseconds after the close
 
-	Away  Away // says whether anybody serves the queue; nil = somebody does
-	Later bool // fact: nobody does
+	Away  Unserved // says whether anybody serves the queue; nil = somebody does
+	Later bool     // fact: nobody does
 }
 
 // Seats are the places of agents that a change frees and takes; "" means none.

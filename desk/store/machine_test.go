@@ -42,9 +42,9 @@ func in(s State) Conversation {
 // Every pair of the table leads where it says, and every other pair is a conflict that changes nothing.
 func TestMachineTable(t *testing.T) {
 	want := map[State]map[Trigger]State{
-		None:   {OpenWithBot: InBot, OpenForHuman: Queued, LeaveMessage: Deferred},
-		InBot:  {LeaveMessage: Deferred, Handoff: Queued, TakeOver: Assigned, CustomerClose: Closed, Idle: Closed, Block: Closed},
-		Queued: {LeaveMessage: Deferred, Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Abandon: Closed, Block: Closed},
+		None:     {OpenWithBot: InBot, OpenForHuman: Queued, LeaveMessage: Deferred},
+		InBot:    {LeaveMessage: Deferred, Handoff: Queued, TakeOver: Assigned, CustomerClose: Closed, Idle: Closed, Block: Closed},
+		Queued:   {LeaveMessage: Deferred, Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Abandon: Closed, Block: Closed},
 		Deferred: {Handoff: Queued, Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Block: Closed},
 		Assigned: {
 			Seize: Assigned, TransferAgent: Assigned, TransferGroup: Queued, Return: Queued, OwnerGone: Queued, NoAnswer: Queued,
@@ -221,7 +221,7 @@ func TestMachineLeftMessages(t *testing.T) {
 		"its agent is gone":                  {left(Assigned), Input{Trigger: OwnerGone, By: system}, Deferred, "returned"},
 		"not answered":                       {left(Assigned), Input{Trigger: NoAnswer, By: system}, Deferred, "returned"},
 		"returned, but it was live":          {live, Input{Trigger: Return, By: lin}, Queued, "returned"},
-		"the customer asks for a person":     {left(Deferred), Input{Trigger: Handoff, By: ann}, Queued, "handoff"},
+		"the customer asks for a person":     {left(Deferred), Input{Trigger: Handoff, By: ann, Now: 60}, Queued, "handoff"},
 		"and goes":                           {waits, Input{Trigger: Abandon, By: system}, Deferred, "deferred"},
 		"and ends it":                        {waits, Input{Trigger: CustomerClose, By: ann}, Closed, "closed"},
 		"reopened by an agent":               {left(Closed), again(lin, false), Deferred, "reopened"},

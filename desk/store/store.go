@@ -38,7 +38,7 @@ type Open struct {
 	Fields  map[string]string // answers to the questions of the site; a *FieldError if they are not accepted
 	Consent bool              // the customer agreed to the text of the site
 
-	Away Away // refuses the queue
+	Away Unserved // refuses the queue
 
 	Greeter  string // id of the bot that has said Greeting to the customer before
 	Greeting []Say  // recorded in place of Greeter's first turn
@@ -53,8 +53,8 @@ type Append struct {
 	ClientID string // unique for ever per conversation and sender
 	Body     string
 	Payload  string
-	Note     bool // for staff only: any agent, in any state
-	Away     Away // refuses the queue to a customer whose text would reopen the conversation
+	Note     bool     // for staff only: any agent, in any state
+	Away     Unserved // refuses the queue to a customer whose text would reopen the conversation
 
 	Attachments []string // ids of files that the sender has uploaded to this conversation and not sent yet, else ErrFile
 }
@@ -64,14 +64,14 @@ type Move struct {
 	Conv    string
 	Trigger Trigger
 	By      Actor
-	To      string // agent of Assign and TransferAgent, else ErrNotFound
-	Group   string // of TransferGroup, else ErrNotFound
-	Rev     int64  // expected revision, 0 = any
-	Seq     uint64 // expected Conversation.LastSeq, 0 = any
-	Reason  string // seen by the customer, too
-	Note    string // added as a note of the actor, an agent, "" = none
-	Force   bool   // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
-	Away    Away    // refuses the queue to customers and bots
+	To      string   // agent of Assign and TransferAgent, else ErrNotFound
+	Group   string   // of TransferGroup, else ErrNotFound
+	Rev     int64    // expected revision, 0 = any
+	Seq     uint64   // expected Conversation.LastSeq, 0 = any
+	Reason  string   // seen by the customer, too
+	Note    string   // added as a note of the actor, an agent, "" = none
+	Force   bool     // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
+	Away    Unserved // refuses the queue to customers and bots
 }
 
 // Warn tells both sides that the conversation will be closed unless somebody writes. It is a notice from the server that
@@ -110,7 +110,7 @@ type BotTurn struct {
 	Reason     string            // of the hand-off
 	Note       string            // for staff, behind the hand-off
 	Attributes map[string]string // added to the contact; those beyond MaxAttributes are left out
-	Away       Away              // refuses the hand-off
+	Away       Unserved          // refuses the hand-off
 }
 
 // AcceptTurn notes that a bot will answer a turn later. The error is ErrConflict when the turn has ended, ErrNotFound if

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/hours"
 	"github.com/go-eddy/eddy/desk/perm"
 )
 
@@ -205,6 +206,9 @@ type SiteSettings struct {
 	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
 	KeepDays int   `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
 	Chats    int   `json:"chats,omitempty"`     // new ones of one address in an hour; 0 = as the server allows
+
+	Hours     hours.Hours `json:"hours,omitzero"`       // when people answer; unset = always
+	AwayAfter int64       `json:"away_after,omitempty"` // nobody takes chats for so long: messages are left
 }
 
 // Field is one question before a chat.
@@ -229,6 +233,8 @@ type GroupSettings struct {
 	Accept     int64  `json:"accept,omitempty"`      // time for an assigned agent's first answer; 0 = any time
 	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
 	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
+
+	Hours hours.Hours `json:"hours,omitzero"` // instead of those of the site; unset = as the site
 }
 
 // Load is how many conversations an agent has.
