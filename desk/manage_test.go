@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -243,7 +244,7 @@ func TestManageGroups(t *testing.T) {
 	at := p.post("/admin/groups", url.Values{"name": {"Sales"}, "strategy": {"sticky"}, "sticky_days": {"7"}, "sticky_wait": {"60"}, "accept": {"45"}, "max_queue": {"20"}, "members": {me.ID, "forged"}})
 	id := idOf(at)
 	groups, err := p.d.store.Cold().Groups(t.Context())
-	if err != nil || len(groups) != 1 || groups[0].Settings != (store.GroupSettings{Strategy: "sticky", MaxQueue: 20, Accept: 45_000, StickyDays: 7, StickyWait: 60_000}) {
+	if err != nil || len(groups) != 1 || !reflect.DeepEqual(groups[0].Settings, store.GroupSettings{Strategy: "sticky", MaxQueue: 20, Accept: 45_000, StickyDays: 7, StickyWait: 60_000}) {
 		t.Errorf("made: %+v %v", groups, err)
 	}
 	if body := p.get("/admin/groups/"+id, http.StatusOK); !strings.Contains(body, `value="45"`) || !strings.Contains(body, `value="`+me.ID+`" checked`) {

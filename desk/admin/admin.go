@@ -238,14 +238,18 @@ func (q *request) failed(err error) (again bool) {
 }
 
 func (q *request) reason(p store.Problem) string {
+	var args []any
 	if p.Limit != 0 {
 		limit := p.Limit
 		if unit := unitOf(p.Field); unit != 0 {
 			limit /= unit.Milliseconds()
 		}
-		return q.T("reason."+p.Reason, limit)
+		args = append(args, limit)
 	}
-	return q.T("reason." + p.Reason)
+	if p.Value != "" {
+		args = append(args, p.Value)
+	}
+	return q.T("reason."+p.Reason, args...)
 }
 
 // unitOf returns the unit in which a time is entered, 0 for everything else.
@@ -253,7 +257,7 @@ func unitOf(field string) time.Duration {
 	switch field {
 	case "accept", "sticky_wait":
 		return time.Second
-	case "idle_bot", "idle_wait", "idle_chat", "warn_for":
+	case "idle_bot", "idle_wait", "idle_chat", "warn_for", "away_after":
 		return time.Minute
 	case "reopen":
 		return time.Hour

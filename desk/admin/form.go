@@ -105,6 +105,8 @@ func usual(field string) []any {
 		return []any{int(store.DefaultIdleChat.Minutes())}
 	case "warn_for":
 		return []any{int(store.DefaultWarnFor.Minutes())}
+	case "away_after":
+		return []any{int(store.DefaultAwayAfter.Minutes())}
 	case "sticky_days":
 		return []any{store.DefaultStickyDays}
 	case "sticky_wait":

@@ -47,6 +47,7 @@ func (q *request) groupEntered(g *store.Group) ([]string, error) {
 	g.Settings = store.GroupSettings{
 		Strategy: q.Value("strategy"), MaxQueue: int(q.number("max_queue")), Accept: q.number("accept") * 1000,
 		StickyDays: int(q.number("sticky_days")), StickyWait: q.number("sticky_wait") * 1000,
+		Hours: q.hoursEntered(),
 	}
 	if err := g.Check(); err != nil {
 		q.failed(err)
@@ -151,11 +152,13 @@ func (q *request) showGroup(status int, g store.Group) {
 // groupShown returns the fields of a group.
 func (q *request) groupShown(g *store.Group) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
-	return url.Values{
+	shown := url.Values{
 		"name": {g.Name}, "strategy": {g.Settings.Strategy}, "max_queue": {unlessZero(int64(g.Settings.MaxQueue))}, "accept": {unlessZero(g.Settings.Accept / 1000)},
 		"sticky_days": {unlessZero(int64(g.Settings.StickyDays))}, "sticky_wait": {unlessZero(g.Settings.StickyWait / 1000)},
 		"members": slices.Sorted(slices.Values(members[g.ID])),
-	}, err
+	}
+	showHours(shown, &g.Settings.Hours)
+	return shown, err
 }
 
 // unlessZero shows a number whose 0 means "not set".

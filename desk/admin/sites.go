@@ -111,6 +111,7 @@ func (q *request) siteEntered(s *store.Site) {
 	t.KeepDays = int(q.number("keep_days"))
 	t.Chats = int(q.number("chats"))
 	q.lookEntered(&t.Look)
+	t.Hours, t.AwayAfter = q.hoursEntered(), q.number("away_after")*minute
 	t.PreChat = nil
 	for i := range store.MaxPreChat {
 		n := strconv.Itoa(i)
@@ -231,6 +232,8 @@ func siteShown(s *store.Site) url.Values {
 		tick(shown, field, on)
 	}
 	lookShown(shown, &t.Look)
+	shown.Set("away_after", unlessZero(t.AwayAfter/minute))
+	showHours(shown, &t.Hours)
 	for i, f := range t.PreChat {
 		n := strconv.Itoa(i)
 		shown.Set("field_name_"+n, f.Name)

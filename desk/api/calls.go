@@ -42,9 +42,9 @@ func (r *Request) limit(most int) (int, error) {
 func (r *Request) convQuery() (q store.ConvQuery, err error) {
 	q.State, q.Cursor = store.State(r.Query.Get("state")), r.Query.Get("cursor")
 	switch q.State {
-	case store.None, store.InBot, store.Queued, store.Assigned, store.Closed:
+	case store.None, store.InBot, store.Queued, store.Assigned, store.Deferred, store.Closed:
 	default:
-		return q, bad("state is %.40q, it must be bot, queued, assigned or closed", q.State)
+		return q, bad("state is %.40q, it must be bot, queued, assigned, deferred or closed", q.State)
 	}
 	if len(q.Cursor) > maxCursor {
 		return q, bad("cursor has %d bytes, the limit is %d", len(q.Cursor), maxCursor)

@@ -32,6 +32,8 @@ func (s *Session) handle(cmd proto.Command) {
 		s.sendNote(cmd, who, p)
 	case *proto.Open:
 		s.open(cmd, who, p)
+	case *proto.Leave:
+		s.leaveMessage(cmd, who, p)
 	case *proto.Take:
 		s.staffMove(cmd, who, store.Move{Trigger: store.TakeOver, Rev: p.Rev, Force: p.Force})
 	case *proto.Transfer:
@@ -45,7 +47,7 @@ func (s *Session) handle(cmd proto.Command) {
 	case *proto.Assign:
 		s.staffMove(cmd, who, store.Move{Trigger: store.Assign, To: p.Agent, Rev: p.Rev, Force: true})
 	case *proto.Handoff:
-		s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: store.Handoff, By: who.actor, Reason: p.Reason})
+		s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: store.Handoff, By: who.actor, Reason: p.Reason, Away: h.away})
 	case *proto.Accept:
 		s.answerOffer(cmd, who, true)
 	case *proto.Decline:
@@ -118,7 +120,7 @@ func (s *Session) sendMessage(cmd proto.Command, who identity, msg store.Append)
 		s.fail(cmd, rateLimited(wait))
 		return
 	}
-	msg.Conv, msg.From = cmd.Conv, who.actor
+	msg.Conv, msg.From, msg.Away = cmd.Conv, who.actor, h.away
 	giveBack, ok := s.begins(cmd, who)
 	if !ok {
 		return

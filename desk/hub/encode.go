@@ -27,6 +27,9 @@ func head(c *store.Conversation, side store.Side) proto.Head {
 		Opened: c.OpenedAt, Queued: c.QueuedAt, Closed: c.ClosedAt, Reason: c.CloseReason, Group: c.Group,
 	}
 	h.Mine, h.Peer = seen(c, side)
+	if side == store.CustomerSide {
+		h.ReplyTo = c.ReplyTo
+	}
 	return h
 }
 
@@ -44,7 +47,7 @@ func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt, Queued: c.QueuedAt,
 		Contact: proto.RowContact{ID: c.Contact, Name: c.ContactName, Online: online},
 		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At, Group: c.Group, Site: h.queue.roster.siteKey(c.Site), Locale: c.Locale,
-		Tags: c.TagList(), Unread: c.Unread,
+		Tags: c.TagList(), Unread: c.Unread, ReplyTo: c.ReplyTo,
 	}
 	if c.WaitingSince != 0 {
 		r.Waiting = max(h.o.Now().UnixMilli()-c.WaitingSince, 1)
@@ -124,6 +127,10 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		full := proto.Later(proto.CodeBusy, "the queue is full: leave a message, or try again later", queueFullRetry)
 		full.Reason = "queue_full"
 		return full, true
+	case errors.Is(err, store.ErrAway):
+		away := proto.Later(proto.CodeBusy, "nobody is here to answer now: leave a message", queueFullRetry)
+		away.Reason = reasonAway
+		return away, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("the server is busy"), true
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):

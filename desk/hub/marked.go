@@ -77,3 +77,9 @@ func (m marked) Queue(ctx context.Context, limit int) ([]store.Conversation, int
 	m.receipts.show(convs)
 	return convs, n, err
 }
+
+func (m marked) LeftMessages(ctx context.Context, limit int) ([]store.Conversation, int, error) {
+	convs, n, err := m.Reader.LeftMessages(ctx, limit)
+	m.receipts.show(convs)
+	return convs, n, err
+}

@@ -18,6 +18,7 @@ func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 	c := store.Open{
 		Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name, Locale: who.locale}, Human: p.Wants == "human", Page: p.Page,
 		Fields: p.Fields, Consent: p.Consent, Without: h.botStaff.shut(), Greeter: who.greeter.bot.ID, Greeting: who.greeter.say,
+		Away: h.away,
 	}
 	s.runElse("contact "+who.actor.ID, cmd, c, func(out store.Outcome) {
 		if out.Existing {

@@ -63,10 +63,11 @@ func (h *Hub) publish(n *news) {
 	h.keepLeft(n.keep) // the customer went before the hub knew the new conversation, or before it waited
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
-	if moved || c.State == store.Queued {
+	if moved || c.State == store.Queued || c.State == store.Deferred {
 		h.tellRow(c, len(n.customers) > 0, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
 	if moved {
+		h.lineMoved(n)
 		h.ticker.wake()
 		h.router.wake()
 	}
@@ -242,7 +243,7 @@ func (h *Hub) presence(a store.Actor, online bool) {
 			switch {
 			case e.conv.Owner.Kind == store.Agent:
 				targets = append(targets, target{e.conv.ID, h.sessions.agents[e.conv.Owner.ID]})
-			case e.conv.State == store.Queued:
+			case e.conv.State == store.Queued, e.conv.State == store.Deferred:
 				targets = append(targets, target{e.conv.ID, h.sessions.staff})
 			}
 		}

@@ -13,11 +13,14 @@ type queue struct {
 	since    int64             // Unix milliseconds of Start
 	offers   map[string]*offer // by conversation
 	pace     map[string]*pace  // by group
+	lines    map[line]*lineState
+	absent   map[string]int64 // by group, since when nobody takes chats
 }
 
 func newQueue(h *Hub) queue {
 	return queue{
 		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), pace: make(map[string]*pace),
+		lines: make(map[line]*lineState), absent: make(map[string]int64),
 	}
 }
 

@@ -118,8 +118,12 @@ func (h *Hub) visible(ctx context.Context, r store.Reader, who identity, c *catc
 	if err != nil {
 		return nil, err
 	}
-	c.inbox = &proto.Inbox{Rows: make([]proto.Row, 0, len(mine)+len(queued)), Queued: total, More: total > len(queued)}
-	for _, list := range [][]store.Conversation{mine, queued} {
+	left, leftTotal, err := r.LeftMessages(ctx, inboxRows)
+	if err != nil {
+		return nil, err
+	}
+	c.inbox = &proto.Inbox{Rows: make([]proto.Row, 0, len(mine)+len(queued)+len(left)), Queued: total, More: total > len(queued), Left: leftTotal}
+	for _, list := range [][]store.Conversation{mine, queued, left} {
 		for i := range list {
 			c.inbox.Rows = append(c.inbox.Rows, h.rowFor(who, &list[i]))
 		}
@@ -199,7 +203,7 @@ func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
 		w.Status = h.queue.statusOf(who.actor.ID)
 		h.mu.Unlock()
 	}
-	w.Bot = who.greeter.wire()
+	w.Bot, w.Away = who.greeter.wire(), h.tellsAway(who)
 	if w.Heads == nil {
 		w.Heads = []proto.Head{}
 	}

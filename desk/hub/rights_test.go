@@ -19,7 +19,7 @@ import (
 // m administrator, r auditor. A new command has to be added here, too.
 func mayUse() map[string]string {
 	return map[string]string{
-		"conv.open": "c", "conv.handoff": "c", "conv.rate": "c",
+		"conv.open": "c", "conv.leave": "c", "conv.handoff": "c", "conv.rate": "c",
 		"msg.send": "casm", "typing": "casm", "conv.close": "casm",
 		"receipt": "casmr", "sync": "casmr", "file.links": "casmr",
 		"take": "asm", "transfer": "asm", "transfer.accept": "asm", "transfer.decline": "asm", "return": "asm", "reopen": "asm",

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/hours"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -23,6 +24,8 @@ type roster struct {
 	keys    atomic.Pointer[map[string]string] // keys of sites by id; may be read without Hub.mu
 	changes uint64                            // counts changes of the states of members
 	due     bool                              // an ev.agent waits to be sent
+	hours   map[string]*hours.Schedule        // of groups and sites that have hours, by id
+	edition uint64                            // counts changes of the settings of groups and sites
 }
 
 // member is one account. Its Active is not used, because the directory counts.
@@ -66,6 +69,7 @@ type staffData struct {
 	staff  []store.StaffMember
 	groups []store.Group
 	sites  []store.Site
+	hours  map[string]*hours.Schedule
 }
 
 func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
@@ -74,6 +78,7 @@ func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
 			d.sites, err = r.Sites(ctx)
 		}
 	}
+	d.schedules()
 	return d, err
 }
 
@@ -90,7 +95,10 @@ func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 		keys[s.ID] = s.Key
 	}
 	differ = !reflect.DeepEqual(groups, r.groups) || !reflect.DeepEqual(sites, r.sites)
-	r.groups, r.sites = groups, sites
+	r.groups, r.sites, r.hours = groups, sites, d.hours
+	if differ {
+		r.edition++
+	}
 	r.keys.Store(&keys)
 	known := make(map[string]bool, len(d.staff))
 	for _, s := range d.staff {

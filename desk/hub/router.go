@@ -93,6 +93,7 @@ func (r *router) turn() (wait time.Duration, deaf bool) {
 	}
 	due := h.fire(now)
 	due = earlier(due, h.expireOffers(now))
+	due = earlier(due, h.tellAway(now))
 	h.mu.Lock()
 	due = earlier(due, h.queue.fade(now))
 	h.mu.Unlock()

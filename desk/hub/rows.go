@@ -8,7 +8,7 @@ import (
 // veiled returns a row for an agent who may not read the conversation. The row shows that it exists and whose it is, not
 // what was said.
 func veiled(r proto.Row) proto.Row {
-	r.Preview, r.PreviewFrom, r.Tags = "", "", nil
+	r.Preview, r.PreviewFrom, r.Tags, r.ReplyTo = "", "", nil, ""
 	return r
 }
 

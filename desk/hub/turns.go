@@ -262,6 +262,7 @@ func turnCommand(t *store.Turn, r *bot.Reply) store.BotTurn {
 // commitTurn commits the end of a turn through the lane of the conversation, and lets the next turn begin. While the
 // store does not answer, the commit is tried again. If told is not nil, the caller is told instead.
 func (h *Hub) commitTurn(c store.BotTurn, attempt int, told func(store.Outcome, *proto.Error)) {
+	c.Away = h.away
 	retry := func(e *proto.Error) {
 		switch {
 		case told != nil:
@@ -282,10 +283,9 @@ func (h *Hub) commitTurn(c store.BotTurn, attempt int, told func(store.Outcome, 
 		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy):
 			retry(unavailable("the answer could not be stored now"))
 			return
-		case errors.Is(out.Err, store.ErrQueueFull) && c.Handoff: // the bot keeps the conversation
+		case (errors.Is(out.Err, store.ErrQueueFull) || errors.Is(out.Err, store.ErrAway)) && c.Handoff: // the bot keeps the conversation
 			h.Counters.BotNoPlace.Add(1)
-			text := bot.NobodyFree(h.turnText(c.Conv, c.Turn), h.localeOf(out.Conv.Contact))
-			c.Handoff, c.Note, c.Say = false, "", []store.Say{{Body: text}}
+			c.Handoff, c.Note, c.Say = false, "", nobodyTakes(out.Err, h.turnText(c.Conv, c.Turn), h.localeOf(out.Conv.Contact))
 			h.commitTurn(c, attempt, told)
 			return
 		default:

@@ -109,6 +109,9 @@ func (m *model) checkHistory(conv string, events []store.Event) {
 		if ch.From != now.State || ch.Rev != now.Rev+1 || !ch.Was.Is(now.Owner) || moved != (ch.Epoch == now.Epoch+1) || (!moved && ch.Epoch != now.Epoch) {
 			m.t.Errorf("%s: change %+v after %+v", conv, ch, now)
 		}
+		if ch.State == store.Deferred && (ch.Abandoned || ch.Event == "closed") {
+			m.t.Errorf("%s: a left message is given up: %+v", conv, ch)
+		}
 		if (ch.State == store.Assigned) != (ch.Owner.Kind == store.Agent) || (ch.State == store.InBot) != (ch.Owner.Kind == store.Bot) {
 			m.t.Errorf("%s: state %s with owner %+v", conv, ch.State, ch.Owner)
 		}
@@ -178,6 +181,11 @@ func (p *person) checkSent(stored map[string][]store.Event) {
 		}
 		if n > 1 || (n == 1 && !acked[id] && !late) {
 			p.m.t.Errorf("%s: %q is stored %d times, acknowledged %v, refused for good: %+v", p.name, text, n, acked[id], refused[id])
+		}
+	}
+	for _, id := range p.left {
+		if n := len(stored[id]); n > 1 || n == 0 && slices.Contains(p.kept, id) {
+			p.m.t.Errorf("%s: left message %s is stored %d times", p.name, id, n)
 		}
 	}
 	p.m.count(fmt.Sprintf("acknowledged %v", len(acked) > 0))

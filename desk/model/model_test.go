@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +56,8 @@ type person struct {
 	rng   *rand.Rand
 	*desktest.Client
 	sent map[string]string // bodies by client id
+	left []string          // client ids of messages that were left
+	kept []string          // those of them that were acknowledged
 }
 
 // TestModel lets random people use a Desk whose network and process fail at random, and compares afterwards what each of them saw with what is
@@ -256,10 +259,26 @@ func (p *person) customerStep() {
 		p.do("conv.handoff", conv, map[string]any{"reason": "please"})
 	case n == 5:
 		p.do("conv.close", conv, proto.Close{Reason: "done"})
+	case n == 7:
+		p.leave()
 	case n == 6: // somebody else's
 		p.do("sync", p.m.anyConv(p.rng), proto.Sync{})
 	default:
 		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
+	}
+}
+
+// leave leaves a message, often again as if the answer had been lost; it is stored once at most.
+func (p *person) leave() {
+	cmd := proto.Leave{ClientID: uuid.NewString(), Name: p.name, Email: p.name + "@example.com", Body: fmt.Sprintf("%s leaves %d", p.name, p.rng.Uint32())}
+	p.left = append(p.left, cmd.ClientID)
+	for range 1 + p.rng.IntN(2) {
+		f, err := p.Do(p.m.ctx, "conv.leave", "", cmd)
+		p.m.count("conv.leave: " + ended(f, err))
+		if err == nil && f.T == "ok" {
+			p.kept = append(p.kept, cmd.ClientID)
+			p.m.opened(f.C)
+		}
 	}
 }
 
@@ -288,14 +307,16 @@ func (p *person) open() {
 		return
 	}
 	p.m.count("conv.open: ok")
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	for _, id := range p.m.convs {
-		if id == f.C {
-			return
-		}
+	p.m.opened(f.C)
+}
+
+// opened notes a conversation.
+func (m *model) opened(conv string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Contains(m.convs, conv) {
+		m.convs = append(m.convs, conv)
 	}
-	p.m.convs = append(p.m.convs, f.C)
 }
 
 func (p *person) agentStep() {

@@ -48,7 +48,7 @@ type Error struct {
 	Code    Code   `json:"code"`
 	Text    string `json:"text"`
 	RetryMS int64  `json:"retry_ms,omitempty"`
-	Reason  string `json:"reason,omitempty"` // of some errors: "queue_full", "chats"
+	Reason  string `json:"reason,omitempty"` // of some errors: "queue_full", "away", "chats"
 	Head    *Head  `json:"head,omitempty"`
 }
 

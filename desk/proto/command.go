@@ -141,6 +141,8 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Hello) }, check: checkHello}, true
 	case "conv.open":
 		return kind{payload: func() any { return new(Open) }, check: checkOpen}, true
+	case "conv.leave":
+		return kind{payload: func() any { return new(Leave) }, check: checkLeave}, true
 	case "msg.send":
 		return kind{payload: func() any { return new(Send) }, check: checkSend, conv: true}, true
 	case "typing":

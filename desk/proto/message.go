@@ -23,8 +23,9 @@ type Head struct {
 	Reason    string `json:"reason,omitempty"`
 	Group     string `json:"group,omitempty"`
 	Truncated bool   `json:"truncated,omitempty"`
-	Mine      Seen   `json:"mine"` // how far the reader's own side has got
-	Peer      Seen   `json:"peer"` // how far the other side has got
+	ReplyTo   string `json:"reply_to,omitempty"` // the customer's own: where answers to a left message go
+	Mine      Seen   `json:"mine"`               // how far the reader's own side has got
+	Peer      Seen   `json:"peer"`               // how far the other side has got
 }
 
 // RowContact is the customer part of an inbox row.
@@ -54,6 +55,7 @@ type Row struct {
 	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first unanswered text
 	Site        string     `json:"site"`              // its key
 	Locale      string     `json:"locale,omitempty"`
+	ReplyTo     string     `json:"reply_to,omitempty"` // address that the customer has left for answers
 }
 
 // Inbox is shown to an agent on every connect.
@@ -61,6 +63,7 @@ type Inbox struct {
 	Rows   []Row `json:"rows"`
 	Queued int   `json:"queued"` // conversations waiting in all
 	More   bool  `json:"more"`   // the queue is longer than the rows
+	Left   int   `json:"left"`   // left messages in all
 }
 
 // WelcomeLimits tells the client what it may send.
@@ -84,7 +87,8 @@ type Welcome struct {
 	Features []string      `json:"features"`
 	Heads    []Head        `json:"heads"`
 	Inbox    *Inbox        `json:"inbox,omitempty"`
-	Bot      *Greeter      `json:"bot,omitempty"` // that a customer's next conversation begins with
+	Bot      *Greeter      `json:"bot,omitempty"`  // that a customer's next conversation begins with
+	Away     *Away         `json:"away,omitempty"` // of a customer, while nobody is there
 }
 
 // Greeter is a bot and what it says first, which the page shows before there is a conversation.

@@ -182,6 +182,7 @@ func FuzzDecode(f *testing.F) {
 		`{"t":"hello","id":"1","d":{"token":"x","seen":{"c1":5}}}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","body":"hi","payload":"p"}}`,
 		`{"t":"sync","id":"1","c":"k","d":{"after":7,"limit":9}}`, `{"t":"typing","c":"k","d":{"on":true}}`, `{"t":"take","id":"1","c":"k","d":{"rev":4}}`,
 		`{"t":"status","id":"1","d":{"status":"busy","accepting":false,"agent":"a"}}`, `{"t":"agents","id":"1"}`, `{"t":"assign","id":"1","c":"k","d":{"agent":"a","rev":2}}`,
+		`{"t":"conv.leave","id":"1","d":{"client_id":"` + uuid1 + `","email":"a@b.c","body":"hi"}}`,
 		`{"t":"conv.handoff","id":"1","c":"k","d":{"reason":"x"}}`, `{"t":"watch","id":"1","c":"k"}`, `{"t":"unwatch","id":"1","c":"k"}`,
 		`{"t":"transfer.accept","id":"1","c":"k"}`, `{"t":"transfer.decline","id":"1","c":"k"}`, `{"t":"take","id":"1","c":"k","d":{"force":true}}`,
 		`{"t":"receipt","c":"k","d":{"delivered":9,"read":7}}`, `{"t":"search","id":"1","d":{"q":"退款","limit":5}}`, `{"t":"tag","id":"1","c":"k","d":{"add":["b"," a"],"remove":["c"]}}`,

@@ -229,9 +229,9 @@ func checkCursor(c string) *Error {
 
 func (f *Filter) check() *Error {
 	switch f.State {
-	case "", "open", "bot", "queued", "assigned", "closed":
+	case "", "open", "bot", "queued", "assigned", "deferred", "closed":
 	default:
-		return fail(CodeBadRequest, fmt.Sprintf("in.state is %.40q: it is open, bot, queued, assigned or closed", f.State))
+		return fail(CodeBadRequest, fmt.Sprintf("in.state is %.40q: it is open, bot, queued, assigned, deferred or closed", f.State))
 	}
 	if err := checkLine("in.tag", &f.Tag, MaxTagChars); err != nil {
 		return err

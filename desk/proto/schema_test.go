@@ -20,7 +20,7 @@ const schemaFile = "../im.v1.schema.json"
 
 // answers are the payloads of the answers to each command; nil stands for {}, and no entry for no answer.
 var answers = map[string][]any{
-	"hello": {Welcome{}}, "ping": {Pong{}}, "conv.open": {Opened{}}, "msg.send": {Ack{}}, "note.send": {Ack{}}, "take": {Changed{}}, "return": {Changed{}},
+	"hello": {Welcome{}}, "ping": {Pong{}}, "conv.open": {Opened{}}, "conv.leave": {Changed{}}, "msg.send": {Ack{}}, "note.send": {Ack{}}, "take": {Changed{}}, "return": {Changed{}},
 	"reopen": {Changed{}}, "conv.close": {Changed{}}, "assign": {Changed{}}, "conv.handoff": {Changed{}}, "transfer": {Changed{}, Offered{}},
 	"transfer.accept": {Changed{}}, "transfer.decline": {Changed{}}, "sync": {Synced{}}, "watch": {Synced{}}, "unwatch": {nil}, "file.links": {Links{}},
 	"status": {AgentStatus{}}, "agents": {AgentList{}}, "history": {Past{}}, "search": {Found{}}, "canned.list": {CannedItems{}}, "contact.get": {ContactGot{}},
@@ -30,7 +30,7 @@ var answers = map[string][]any{
 // events are the payloads of what the server says by itself. Those with a number are durable.
 var events = map[string]any{
 	"ev.msg": Msg{}, "ev.state": StateChange{}, "ev.queue": QueuePosition{}, "ev.typing": TypingNow{}, "ev.receipt": ReceiptNow{}, "ev.presence": Presence{},
-	"ev.file": File{}, "ev.conv": Row{}, "ev.agent": AgentInfo{}, "ev.offer": Offer{}, "ev.offer_end": OfferEnd{}, "ev.watch_end": WatchEnd{}, "bye": Bye{},
+	"ev.file": File{}, "ev.conv": Row{}, "ev.agent": AgentInfo{}, "ev.offer": Offer{}, "ev.offer_end": OfferEnd{}, "ev.watch_end": WatchEnd{}, "ev.away": Away{}, "bye": Bye{},
 }
 
 // durable are the events with a number.

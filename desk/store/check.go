@@ -60,7 +60,8 @@ const (
 type Problem struct {
 	Field  string
 	Reason string
-	Limit  int64 // for reasons with a limit
+	Limit  int64  // for reasons with a limit
+	Value  string // what was entered, where the field has many entries
 }
 
 // Invalid lists what is wrong with an input. Nothing has been changed.
@@ -71,6 +72,9 @@ func (i Invalid) Error() string {
 	parts := make([]string, len(i))
 	for n, p := range i {
 		parts[n] = p.Field + " is " + p.Reason
+		if p.Value != "" {
+			parts[n] += fmt.Sprintf(": %q", p.Value)
+		}
 		if p.Limit != 0 {
 			parts[n] += fmt.Sprintf(" (limit %d)", p.Limit)
 		}
@@ -87,7 +91,7 @@ func (i Invalid) err() error {
 }
 
 func (i *Invalid) add(field, reason string, limit int64) {
-	*i = append(*i, Problem{field, reason, limit})
+	*i = append(*i, Problem{Field: field, Reason: reason, Limit: limit})
 }
 
 func (i *Invalid) need(ok bool, field, reason string) {
@@ -187,6 +191,8 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("keep_days", int64(s.KeepDays), MaxKeep)
 	i.between("chats", int64(s.Chats), MaxChats)
 	s.Look.check(i)
+	i.between("away_after", s.AwayAfter, maxTimer)
+	i.hours(s.Hours)
 }
 
 // hostForm matches names of hosts and IPv4 addresses as browsers write them.
@@ -221,6 +227,7 @@ func (g *Group) Check() error {
 	i.between("accept", g.Settings.Accept, maxAccept)
 	i.between("sticky_days", int64(g.Settings.StickyDays), MaxSticky)
 	i.between("sticky_wait", g.Settings.StickyWait, maxAccept)
+	i.hours(g.Settings.Hours)
 	return i.err()
 }
 

@@ -72,6 +72,8 @@ func (f *Field) check(v string) string {
 		return "must be one line of text"
 	case utf8.RuneCountInString(v) > limit:
 		return fmt.Sprintf("is over %d characters", limit)
+	case f.Type == "email" && len(v) > maxEmailBytes:
+		return fmt.Sprintf("is over %d bytes", maxEmailBytes)
 	case f.Type == "email" && !isEmail(v):
 		return "must be an e-mail address"
 	case f.Type == "tel" && !isTel(v):
@@ -83,7 +85,7 @@ func (f *Field) check(v string) string {
 // isEmail is as strict as a browser's form field: one plain address with a domain.
 func isEmail(s string) bool {
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || len(s) > maxEmailBytes {
+	if err != nil || a.Address != s {
 		return false
 	}
 	_, domain, _ := strings.Cut(s, "@")

@@ -9,6 +9,7 @@ const (
 	InBot    State = "bot"
 	Queued   State = "queued"
 	Assigned State = "assigned"
+	Deferred State = "deferred" // a left message: the customer waits for an answer, but not in the queue
 	Closed   State = "closed"
 )
 
@@ -19,6 +20,7 @@ type Trigger string
 const (
 	OpenWithBot   Trigger = "open_bot"
 	OpenForHuman  Trigger = "open_human"
+	LeaveMessage  Trigger = "leave_message"  // the customer writes for later, because nobody is there
 	Handoff       Trigger = "handoff"        // to the queue, by the bot or the customer
 	TakeOver      Trigger = "take"           // an agent makes the conversation its own
 	Assign        Trigger = "assign"         // the router, or a supervisor, gives it to Move.To
@@ -91,7 +93,7 @@ type Rule struct {
 }
 
 // rules returns the whole state machine. A pair of state and trigger that is not in it is a conflict.
-func rules() [24]Rule {
+func rules() [32]Rule {
 	const (
 		starts  = ByCustomer | BySystem
 		joins   = HasRoom | InGroup
@@ -103,8 +105,10 @@ func rules() [24]Rule {
 	return [...]Rule{
 		{None, OpenWithBot, InBot, TheOther, starts, 0, "opened"},
 		{None, OpenForHuman, Queued, Nobody, starts, Enqueue, "opened"},
+		{None, LeaveMessage, Deferred, Nobody, ByCustomer, 0, "opened"},
 
 		{InBot, Handoff, Queued, Nobody, ByOwner | ByCustomer | BySystem, Enqueue, "handoff"},
+		{InBot, LeaveMessage, Deferred, Nobody, ByCustomer, 0, "deferred"},
 		{InBot, TakeOver, Assigned, TheActor, ByStaff | joins, 0, "taken"},
 		{InBot, CustomerClose, Closed, Nobody, ByCustomer, 0, "closed"},
 		{InBot, Idle, Closed, Nobody, BySystem, 0, "closed"},
@@ -112,9 +116,16 @@ func rules() [24]Rule {
 
 		{Queued, Assign, Assigned, TheOther, BySystem | BySupervisor | joins, 0, "assigned"},
 		{Queued, TakeOver, Assigned, TheActor, ByStaff | joins, 0, "taken"},
+		{Queued, LeaveMessage, Deferred, Nobody, ByCustomer, 0, "deferred"},
 		{Queued, CustomerClose, Closed, Nobody, ByCustomer, Abandoned, "closed"},
 		{Queued, Abandon, Closed, Nobody, BySystem, Abandoned, "closed"},
 		{Queued, Block, Closed, Nobody, blocks, 0, "closed"},
+
+		{Deferred, Handoff, Queued, Nobody, ByCustomer, Enqueue, "handoff"},
+		{Deferred, Assign, Assigned, TheOther, BySupervisor | joins, 0, "assigned"},
+		{Deferred, TakeOver, Assigned, TheActor, ByStaff | joins, 0, "taken"},
+		{Deferred, CustomerClose, Closed, Nobody, ByCustomer, 0, "closed"},
+		{Deferred, Block, Closed, Nobody, blocks, 0, "closed"},
 
 		{Assigned, Seize, Assigned, TheActor, BySupervisor | joins | Elsewhere, 0, "taken"},
 		{Assigned, TransferAgent, Assigned, TheOther, owns | HasRoom | Elsewhere, 0, "transferred"},
@@ -155,6 +166,9 @@ type Input struct {
 	Member bool  // fact for InGroup
 	Alone  bool  // fact for OnlyOne
 	Window int64 // fact for InWindow: milliseconds after the close
+
+	Away  Unserved // says whether anybody serves the queue; nil = somebody does
+	Later bool     // fact: nobody does
 }
 
 // Seats are the places of agents that a change frees and takes; "" means none.
@@ -177,7 +191,7 @@ func Step(c Conversation, in Input) (Conversation, Change, Seats, error) {
 	}
 	next := r.apply(c, &in)
 	change := Change{
-		Event: r.Event, From: c.State, State: next.State, Rev: next.Rev, Epoch: next.Epoch, Owner: next.Owner, Was: c.Owner,
+		Event: r.event(next.State), From: c.State, State: next.State, Rev: next.Rev, Epoch: next.Epoch, Owner: next.Owner, Was: c.Owner,
 		Group: next.Group, Reason: in.Reason, Abandoned: next.Abandoned,
 	}
 	var seats Seats
@@ -236,9 +250,36 @@ func (r *Rule) newOwner(in *Input) Actor {
 	return Actor{}
 }
 
+// to returns the state after the change. What a customer has left for later goes back there instead of the queue, unless
+// the customer itself asks for the queue, and is never abandoned.
+func (r *Rule) to(c *Conversation, in *Input) State {
+	later := false
+	switch {
+	case c.ReplyTo == "":
+	case r.Trigger == Abandon:
+		later = true
+	case r.Trigger == ReopenToQueue:
+		later = in.By.Kind != Customer || in.Later
+	case r.To == Queued:
+		later = r.Effect&Enqueue == 0 && c.QueuedAt == 0
+	}
+	if later {
+		return Deferred
+	}
+	return r.To
+}
+
+// event returns the name of the change that has led to a state.
+func (r *Rule) event(to State) string {
+	if to == Deferred && r.To == Closed {
+		return "deferred"
+	}
+	return r.Event
+}
+
 func (r *Rule) apply(c Conversation, in *Input) Conversation {
 	before := c.Owner
-	c.State, c.Owner = r.To, r.newOwner(in)
+	c.State, c.Owner = r.to(&c, in), r.newOwner(in)
 	c.Rev++
 	if r.From == None {
 		c.OpenedAt = in.Now
@@ -247,15 +288,17 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 		c.Epoch++
 		c.RepliedAt = 0
 	}
-	c.ClosedAt, c.CloseReason, c.Abandoned = 0, "", r.Effect&Abandoned != 0
+	c.ClosedAt, c.CloseReason, c.Abandoned = 0, "", c.State == Closed && r.Effect&Abandoned != 0
 	c.LeftAt = 0
-	switch r.To {
+	switch c.State {
 	case Queued:
 		if r.Effect&Enqueue != 0 || c.QueuedAt == 0 {
 			c.QueuedAt = in.Now
 		}
 	case Assigned:
 		c.AssignedAt, c.LastAgent, c.LastAgentAt, c.Excluded = in.Now, c.Owner.ID, in.Now, ""
+	case Deferred:
+		c.QueuedAt = 0
 	case Closed:
 		c.ClosedAt, c.CloseReason, c.WaitingSince = in.Now, in.Reason, 0
 	}

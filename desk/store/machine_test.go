@@ -11,10 +11,10 @@ var (
 	ann      = Actor{Kind: Customer, ID: "ann"}
 	lin, moe = Actor{Kind: Agent, ID: "lin"}, Actor{Kind: Agent, ID: "moe"}
 	system   = Actor{Kind: System}
-	states   = []State{None, InBot, Queued, Assigned, Closed}
+	states   = []State{None, InBot, Queued, Assigned, Deferred, Closed}
 	triggers = []Trigger{
 		OpenWithBot, OpenForHuman, Handoff, TakeOver, Assign, TransferAgent, TransferGroup, Return, OwnerGone, NoAnswer,
-		CustomerClose, AgentClose, Idle, Abandon, Block, ReopenToQueue, ReopenToBot, Seize, "nonsense",
+		CustomerClose, AgentClose, Idle, Abandon, Block, ReopenToQueue, ReopenToBot, Seize, LeaveMessage, "nonsense",
 	}
 )
 
@@ -31,6 +31,8 @@ func in(s State) Conversation {
 		c.QueuedAt = 20
 	case Assigned:
 		c.Owner, c.QueuedAt, c.AssignedAt, c.LastAgent = lin, 20, 30, lin.ID
+	case Deferred:
+		c.ReplyTo = "ann@example.com"
 	case Closed:
 		c.ClosedAt = 40
 	}
@@ -40,9 +42,10 @@ func in(s State) Conversation {
 // Every pair of the table leads where it says, and every other pair is a conflict that changes nothing.
 func TestMachineTable(t *testing.T) {
 	want := map[State]map[Trigger]State{
-		None:   {OpenWithBot: InBot, OpenForHuman: Queued},
-		InBot:  {Handoff: Queued, TakeOver: Assigned, CustomerClose: Closed, Idle: Closed, Block: Closed},
-		Queued: {Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Abandon: Closed, Block: Closed},
+		None:     {OpenWithBot: InBot, OpenForHuman: Queued, LeaveMessage: Deferred},
+		InBot:    {LeaveMessage: Deferred, Handoff: Queued, TakeOver: Assigned, CustomerClose: Closed, Idle: Closed, Block: Closed},
+		Queued:   {LeaveMessage: Deferred, Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Abandon: Closed, Block: Closed},
+		Deferred: {Handoff: Queued, Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Block: Closed},
 		Assigned: {
 			Seize: Assigned, TransferAgent: Assigned, TransferGroup: Queued, Return: Queued, OwnerGone: Queued, NoAnswer: Queued,
 			CustomerClose: Closed, AgentClose: Closed, Idle: Closed, Block: Closed,
@@ -63,6 +66,9 @@ func TestMachineTable(t *testing.T) {
 				}
 				if to == InBot {
 					x.To = theBot
+				}
+				if from == Deferred && trigger == Assign {
+					x.Force = true
 				}
 				next, _, _, err := Step(c, x)
 				switch {
@@ -187,6 +193,64 @@ func TestMachineEffects(t *testing.T) {
 	}
 }
 
+// What a customer has left for later comes back to the left messages and not to the queue, whoever lets go of it, until
+// the customer itself asks for the queue.
+func TestMachineLeftMessages(t *testing.T) {
+	left := func(s State) Conversation {
+		c := in(s)
+		c.ReplyTo, c.WaitingSince, c.QueuedAt = "ann@example.com", 35, 0
+		return c
+	}
+	live := left(Assigned)
+	live.QueuedAt = 20
+	waits := left(Queued)
+	waits.QueuedAt = 20
+	group := Input{Trigger: TransferGroup, By: lin, Group: "g"}
+	again := func(by Actor, later bool) Input {
+		return Input{Trigger: ReopenToQueue, By: by, Now: 41, Window: 100, Alone: true, Later: later}
+	}
+	for name, c := range map[string]struct {
+		before Conversation
+		x      Input
+		to     State
+		event  string
+	}{
+		"left while waiting":                 {in(Queued), Input{Trigger: LeaveMessage, By: ann}, Deferred, "deferred"},
+		"returned":                           {left(Assigned), Input{Trigger: Return, By: lin}, Deferred, "returned"},
+		"passed on":                          {left(Assigned), group, Deferred, "transferred"},
+		"its agent is gone":                  {left(Assigned), Input{Trigger: OwnerGone, By: system}, Deferred, "returned"},
+		"not answered":                       {left(Assigned), Input{Trigger: NoAnswer, By: system}, Deferred, "returned"},
+		"returned, but it was live":          {live, Input{Trigger: Return, By: lin}, Queued, "returned"},
+		"the customer asks for a person":     {left(Deferred), Input{Trigger: Handoff, By: ann, Now: 60}, Queued, "handoff"},
+		"and goes":                           {waits, Input{Trigger: Abandon, By: system}, Deferred, "deferred"},
+		"and ends it":                        {waits, Input{Trigger: CustomerClose, By: ann}, Closed, "closed"},
+		"reopened by an agent":               {left(Closed), again(lin, false), Deferred, "reopened"},
+		"reopened by the customer":           {left(Closed), again(ann, false), Queued, "reopened"},
+		"reopened while nobody is there":     {left(Closed), again(ann, true), Deferred, "reopened"},
+		"reopened, but nothing was left":     {in(Closed), again(lin, false), Queued, "reopened"},
+		"an answered one is closed as usual": {left(Assigned), Input{Trigger: AgentClose, By: lin}, Closed, "closed"},
+	} {
+		n, change, _, err := Step(c.before, c.x)
+		if err != nil || n.State != c.to || change.State != c.to || change.Event != c.event || !n.Owner.IsZero() {
+			t.Errorf("%s: %v, %+v, %+v", name, err, n, change)
+		}
+		if wants := c.to == Queued; (n.QueuedAt != 0) != wants && c.to != Closed {
+			t.Errorf("%s: queued at %d", name, n.QueuedAt)
+		}
+		if n.Abandoned != (name == "and ends it") || n.ReplyTo != c.before.ReplyTo || c.to == Deferred && n.WaitingSince != c.before.WaitingSince {
+			t.Errorf("%s: %+v", name, n)
+		}
+	}
+	for by, want := range map[Actor]error{system: ErrForbidden, lin: ErrForbidden} {
+		if _, _, _, err := Step(left(Deferred), Input{Trigger: Assign, By: by, To: moe}); !errors.Is(err, want) {
+			t.Errorf("%s gives a left message away: %v", by.Kind, err)
+		}
+	}
+	if _, _, _, err := Step(left(Deferred), Input{Trigger: Idle, By: system}); !errors.Is(err, ErrConflict) {
+		t.Errorf("a left message ends by itself: %v", err)
+	}
+}
+
 func TestSaid(t *testing.T) {
 	c := in(Assigned)
 	c.Said(Customer, 40)
@@ -209,7 +273,7 @@ func TestMachineRandomWalks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	agents := []Actor{lin, moe, {Kind: Agent, ID: "kim"}}
 	actors := append([]Actor{ann, theBot, system, {Kind: Customer, ID: "ben"}}, agents...)
-	ownerOf := map[State]ActorKind{InBot: Bot, Queued: "", Assigned: Agent, Closed: ""}
+	ownerOf := map[State]ActorKind{InBot: Bot, Queued: "", Assigned: Agent, Deferred: "", Closed: ""}
 	changes := make(map[State]map[Trigger]bool)
 	for _, s := range states {
 		changes[s] = make(map[Trigger]bool)
@@ -232,6 +296,9 @@ func TestMachineRandomWalks(t *testing.T) {
 			c := &convs[rng.IntN(len(convs))]
 			if c.State != None && c.State != Closed && rng.IntN(4) == 0 {
 				c.Said([]ActorKind{Customer, Agent}[rng.IntN(2)], now+1)
+			}
+			if c.State == InBot && rng.IntN(8) == 0 {
+				c.ReplyTo = "ann@example.com"
 			}
 			before := *c
 			x := Input{

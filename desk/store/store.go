@@ -24,8 +24,8 @@ var (
 	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
 )
 
-// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn or Leave. Or it is a line of the
-// audit log, Audit.
+// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn or Leave. Or it is a
+// line of the audit log, Audit.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the
@@ -37,6 +37,8 @@ type Open struct {
 	Page    string
 	Fields  map[string]string // answers to the questions of the site; a *FieldError if they are not accepted
 	Consent bool              // the customer agreed to the text of the site
+
+	Away Unserved // refuses the queue
 
 	Greeter  string // id of the bot that has said Greeting to the customer before
 	Greeting []Say  // recorded in place of Greeter's first turn
@@ -51,7 +53,8 @@ type Append struct {
 	ClientID string // unique for ever per conversation and sender
 	Body     string
 	Payload  string
-	Note     bool // for staff only: any agent, in any state
+	Note     bool     // for staff only: any agent, in any state
+	Away     Unserved // refuses the queue to a customer whose text would reopen the conversation
 
 	Attachments []string // ids of files that the sender has uploaded to this conversation and not sent yet, else ErrFile
 }
@@ -61,13 +64,14 @@ type Move struct {
 	Conv    string
 	Trigger Trigger
 	By      Actor
-	To      string // agent of Assign and TransferAgent, else ErrNotFound
-	Group   string // of TransferGroup, else ErrNotFound
-	Rev     int64  // expected revision, 0 = any
-	Seq     uint64 // expected Conversation.LastSeq, 0 = any
-	Reason  string // seen by the customer, too
-	Note    string // added as a note of the actor, an agent, "" = none
-	Force   bool   // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
+	To      string   // agent of Assign and TransferAgent, else ErrNotFound
+	Group   string   // of TransferGroup, else ErrNotFound
+	Rev     int64    // expected revision, 0 = any
+	Seq     uint64   // expected Conversation.LastSeq, 0 = any
+	Reason  string   // seen by the customer, too
+	Note    string   // added as a note of the actor, an agent, "" = none
+	Force   bool     // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
+	Away    Unserved // refuses the queue to customers and bots
 }
 
 // Warn tells both sides that the conversation will be closed unless somebody writes. It is a notice from the server that
@@ -106,6 +110,7 @@ type BotTurn struct {
 	Reason     string            // of the hand-off
 	Note       string            // for staff, behind the hand-off
 	Attributes map[string]string // added to the contact; those beyond MaxAttributes are left out
+	Away       Unserved          // refuses the hand-off
 }
 
 // AcceptTurn notes that a bot will answer a turn later. The error is ErrConflict when the turn has ended, ErrNotFound if
@@ -201,6 +206,8 @@ type Reader interface {
 	OfAgent(ctx context.Context, agent string) ([]Conversation, error)
 	// Queue returns the first conversations of the queue in order, and how many there are in all.
 	Queue(ctx context.Context, limit int) ([]Conversation, int, error)
+	// LeftMessages returns the Deferred conversations, those that wait longest first, and how many there are in all.
+	LeftMessages(ctx context.Context, limit int) ([]Conversation, int, error)
 	// OpenConversations returns every conversation that is not closed, in queue order where queued.
 	OpenConversations(ctx context.Context) ([]Conversation, error)
 	// Loads returns the number of conversations of every agent, by the counters that assignments use.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/hours"
 	"github.com/go-eddy/eddy/desk/perm"
 )
 
@@ -65,6 +66,13 @@ type Conversation struct {
 	LeftAt       int64  // when the customer went away while the conversation was queued
 	Locale       string // language of the customer when it was opened, "" = unknown
 	Prev         string // the contact's conversation before this one
+
+	// ReplyTo is the e-mail address to which this customer wants answers, because it has left a message while nobody was
+	// there. "" means that it waits for no mail. Every text of an agent in a conversation with an address is an answer
+	// to be sent there, whatever the state, unless the customer has read it in the chat meanwhile
+	// (Marks.Customer.Read is in the customer's numbers, as Event.PSeq). The address stays until the conversation is
+	// deleted; a message that is left later replaces it.
+	ReplyTo string
 
 	Marks   Marks
 	Across  Marks  // the marks in the numbers of the other side's stream; the hub fills in Across and Unread
@@ -199,7 +207,9 @@ type SiteSettings struct {
 	KeepDays int   `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
 	Chats    int   `json:"chats,omitempty"`     // new ones of one address in an hour; 0 = as the server allows
 
-	Look SiteLook `json:"look,omitzero"`
+	Look      SiteLook    `json:"look,omitzero"`
+	Hours     hours.Hours `json:"hours,omitzero"`       // when people answer; unset = always
+	AwayAfter int64       `json:"away_after,omitempty"` // nobody takes chats for so long: messages are left
 }
 
 // Field is one question before a chat.
@@ -224,6 +234,8 @@ type GroupSettings struct {
 	Accept     int64  `json:"accept,omitempty"`      // time for an assigned agent's first answer; 0 = any time
 	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
 	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
+
+	Hours hours.Hours `json:"hours,omitzero"` // instead of those of the site; unset = as the site
 }
 
 // Load is how many conversations an agent has.

@@ -16,6 +16,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 	switch c := cmd.(type) {
 	case store.Open:
 		return t.open(c)
+	case store.LeftMessage:
+		return t.leftMessage(c)
 	case store.Append:
 		return t.append(c)
 	case store.Move:
@@ -151,7 +153,7 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot}
+	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot, Away: c.Away}
 	if c.Human || s.bot.IsZero() || slices.Contains(c.Without, s.bot.ID) {
 		in.Trigger = store.OpenForHuman
 	}
@@ -204,7 +206,7 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 	if (c.Rev != 0 && c.Rev != d.Rev) || (c.Seq != 0 && c.Seq != d.LastSeq) {
 		return head, store.ErrConflict
 	}
-	in := store.Input{Trigger: c.Trigger.Forced(d.State, c.Force), By: c.By, Group: c.Group, Reason: c.Reason, Force: c.Force}
+	in := store.Input{Trigger: c.Trigger.Forced(d.State, c.Force), By: c.By, Group: c.Group, Reason: c.Reason, Force: c.Force, Away: c.Away}
 	if err := t.resolve(&in, c.To, c.Note); err != nil {
 		return head, err
 	}
@@ -227,7 +229,7 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 // resolve looks up the agent or group that a move names, and refuses a move that nobody may ask for.
 func (t *tx) resolve(in *store.Input, to, note string) error {
 	switch in.Trigger {
-	case store.OpenWithBot, store.OpenForHuman:
+	case store.OpenWithBot, store.OpenForHuman, store.LeaveMessage:
 		return store.ErrConflict
 	case store.Assign, store.TransferAgent:
 		in.To = store.Actor{Kind: store.Agent, ID: to}
@@ -310,7 +312,7 @@ func (t *tx) admit(d *draft, c *store.Append) error {
 	case d.Blocked && c.From.Kind == store.Customer:
 		return store.ErrBlocked
 	case d.State == store.Closed && c.From.Kind == store.Customer:
-		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From})
+		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From, Away: c.Away})
 	case d.State == store.Closed:
 		return store.ErrClosed
 	case c.From.Kind == store.Customer, c.From.Kind == store.System:

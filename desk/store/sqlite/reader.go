@@ -16,6 +16,7 @@ const (
 	sqlAllOpenOf      = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at`
 	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
 	sqlQueue          = `SELECT ` + convColumns + ` FROM conversation c INDEXED BY conversation_queue JOIN contact p ON p.id = c.contact WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
+	sqlLeft           = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'deferred' ORDER BY c.waiting_since, c.id LIMIT ?`
 	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.priority, c.queued_at, c.id`
 )
 
@@ -98,6 +99,17 @@ func (r *reader) Queue(ctx context.Context, limit int) ([]store.Conversation, in
 	}
 	var n int
 	err = r.db.QueryRowContext(ctx, `SELECT count(*) FROM conversation WHERE state = 'queued'`).Scan(&n)
+	return all, n, err
+}
+
+// LeftMessages implements store.Reader.
+func (r *reader) LeftMessages(ctx context.Context, limit int) ([]store.Conversation, int, error) {
+	all, err := r.convs(ctx, sqlLeft, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	var n int
+	err = r.db.QueryRowContext(ctx, `SELECT count(*) FROM conversation WHERE state = 'deferred'`).Scan(&n)
 	return all, n, err
 }
 

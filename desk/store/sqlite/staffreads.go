@@ -18,7 +18,7 @@ const tagsColumn = `coalesce((SELECT group_concat(x.tag, ',' ORDER BY x.tag) FRO
 // sqlAccess is the store.Access to the conversation c. Its arguments are the agent, four times, and Scope.All, once.
 const sqlAccess = `CASE
 		WHEN c.state = 'assigned' AND c.owner_id = ? OR EXISTS (SELECT 1 FROM assignment s WHERE s.conversation = c.id AND s.agent = ?)
-			OR c.state IN ('bot', 'queued') AND c.grp = ''
+			OR c.state IN ('bot', 'queued', 'deferred') AND c.grp = ''
 			OR c.state <> 'assigned' AND EXISTS (SELECT 1 FROM group_member g WHERE g.grp = c.grp AND g.agent = ?)
 			OR c.state = 'closed' AND EXISTS (SELECT 1 FROM conversation o WHERE o.contact = c.contact AND o.state = 'assigned' AND o.owner_id = ?) THEN 1
 		WHEN ? THEN 2 ELSE 0 END`

@@ -76,6 +76,9 @@ func (t *tx) facts(c *store.Conversation, in *store.Input) error {
 	if !ok {
 		return store.ErrConflict
 	}
+	if err := served(c, in); err != nil {
+		return err
+	}
 	if in.Trigger == store.OpenForHuman || in.Trigger == store.Handoff {
 		if err := t.room(c.Group, c.ID); err != nil {
 			return err

@@ -115,7 +115,7 @@ func (t *tx) answer(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcome
 	}
 	if c.Handoff {
 		bot := d.Owner
-		if err := t.step(d, store.Input{Trigger: store.Handoff, By: bot, Reason: c.Reason}); err != nil {
+		if err := t.step(d, store.Input{Trigger: store.Handoff, By: bot, Reason: c.Reason, Away: c.Away}); err != nil {
 			return store.Outcome{}, err
 		}
 		if c.Note != "" {

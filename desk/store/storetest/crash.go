@@ -172,5 +172,14 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 		}
 		_, ok = run(cmd)
 	}
+	if !ok {
+		return false
+	}
+	left, ok := run(leave(c, "later"))
+	for _, trigger := range []store.Trigger{store.TakeOver, store.AgentClose} {
+		if ok {
+			_, ok = run(store.Move{Conv: left.Conv.ID, Trigger: trigger, By: lin})
+		}
+	}
 	return ok
 }

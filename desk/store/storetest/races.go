@@ -256,6 +256,11 @@ func (w *world) command() store.Command {
 	case 2:
 		return store.BotTurn{Conv: conv.ID, Turn: w.turnOf(conv.ID), Say: []store.Say{{Body: "hi"}}, Handoff: w.rng.IntN(2) == 0, Note: "summary", Failed: w.rng.IntN(4) == 0}
 	}
+	if w.rng.IntN(12) == 0 {
+		later := leave(contact, "later")
+		later.Name = "" // the name of a contact is not that of its conversations' heads here
+		return later
+	}
 	return store.Move{
 		Conv: conv.ID, By: actor, To: pick(w.rng, w.agents).ID, Group: w.group, Force: w.rng.IntN(4) == 0, Rev: conv.Rev * int64(w.rng.IntN(2)),
 		Trigger: pick(w.rng, []store.Trigger{

@@ -49,6 +49,7 @@ func Run(t *testing.T, b Backend) {
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
+		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))
@@ -280,7 +281,7 @@ func (r *rig) verifyConv(id string) {
 
 // follows tells whether one change may come after another.
 func follows(before, now store.Change) error {
-	owned := map[store.State]store.ActorKind{store.InBot: store.Bot, store.Queued: "", store.Assigned: store.Agent, store.Closed: ""}
+	owned := map[store.State]store.ActorKind{store.InBot: store.Bot, store.Queued: "", store.Assigned: store.Agent, store.Deferred: "", store.Closed: ""}
 	kind, known := owned[now.State]
 	moved := !now.Owner.Is(before.Owner) || before.State == store.None
 	switch {

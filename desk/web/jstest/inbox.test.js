@@ -134,3 +134,19 @@ test('a message of files alone is previewed by their names', () => {
 	inbox.setTags('x', ['vip']);
 	assert.deepEqual(inbox.rows.get('x').tags, ['vip']);
 });
+
+test('left messages are a list of their own, oldest first', () => {
+	const inbox = new Inbox('a1', { now: () => 1000 });
+	inbox.replace({ rows: [row('x', 'deferred', { waiting: 10 }), row('y', 'deferred', { waiting: 20 }), row('z', 'queued', { queued: 1 })], queued: 1, left: 5 });
+	assert.deepEqual(ids(inbox.messages()), ['y', 'x']);
+	assert.deepEqual(ids(inbox.queue()), ['z']);
+	assert.equal(inbox.beyondLeft, 3);
+	assert.equal(inbox.beyond, 0);
+	inbox.all = true;
+	assert.deepEqual(ids(inbox.others()), []);
+	assert.equal(inbox.waitingSince(inbox.rows.get('x')), 0, 'nobody waits by the minute');
+	inbox.apply(row('y', 'assigned', { rev: 2, owner: { id: 'a1' } }));
+	inbox.apply(row('x', 'assigned', { rev: 2, owner: { id: 'a2' } }));
+	assert.deepEqual(ids(inbox.messages()), []);
+	assert.deepEqual(ids(inbox.mine()), ['y']);
+});

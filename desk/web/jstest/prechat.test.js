@@ -1,6 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { asks, problems } from '../static/js/customer/prechat.js';
+import { asks } from '../static/js/customer/prechat.js';
+import { problems } from '../static/js/customer/fields.js';
 
 const fields = [
 	{ name: 'name', label: 'Name', type: 'text' },

@@ -210,7 +210,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 			emit('unread', { count: state.unread });
 		},
 		state({ state: now }) {
-			state.active = now === 'bot' || now === 'queued' || now === 'assigned';
+			state.active = now === 'bot' || now === 'queued' || now === 'assigned' || now === 'deferred';
 			remember();
 			emit('state', { state: now });
 		},

@@ -66,7 +66,7 @@ const words = { lost: 'action.lost', timeout: 'action.lost', busy: 'action.busy'
 
 function takeWords(err, agentId) {
 	if (err.code === 'forbidden') return t('console.take.full');
-	if (err.code !== 'conflict' || err.head?.state === 'queued') return t('console.take.failed');
+	if (err.code !== 'conflict' || ['queued', 'deferred'].includes(err.head?.state)) return t('console.take.failed');
 	const { owner } = err.head ?? {};
 	return owner && owner.id !== agentId ? t('console.take.lost', { name: owner.name }) : t('console.take.gone');
 }

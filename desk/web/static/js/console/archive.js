@@ -104,7 +104,7 @@ export class Archive {
 		this.fields = {};
 		const words = field('words', input('search', '200'));
 		const rest = [
-			field('state', el('select', {}, ...['', 'open', 'queued', 'closed'].map((value) => el('option', { value })))),
+			field('state', el('select', {}, ...['', 'open', 'queued', 'deferred', 'closed'].map((value) => el('option', { value })))),
 			field('tag', input('text', '40')), ...['agent', 'group', 'site'].map((name) => field(name, el('select'))),
 			field('from', input('date')), field('to', input('date')),
 		];

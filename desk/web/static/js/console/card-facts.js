@@ -18,6 +18,7 @@ export function factsOf({ contact, head, row = undefined }, past, agentId) {
 		['card.site', site],
 		['card.page', ...linkTo(past?.page)],
 		['card.locale', locale && localeName(locale)],
+		['card.reply_to', row?.reply_to ?? past?.reply_to ?? ''],
 		['card.opened', head?.opened ? moment(head.opened) : ''],
 		['card.queued', head?.queued ? moment(head.queued) : ''],
 	].filter(([, value]) => value !== '');

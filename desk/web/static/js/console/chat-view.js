@@ -92,7 +92,7 @@ export class ChatView {
 		const { head } = this.conversation;
 		if (!head?.state) return false;
 		if (this.writable) return true;
-		const unowned = head.state === 'queued' || head.state === 'closed';
+		const unowned = ['queued', 'deferred', 'closed'].includes(head.state);
 		return this.staff.can('whisper') || (unowned && this.staff.can('serve'));
 	}
 
@@ -185,10 +185,11 @@ export class ChatView {
 		for (const b of [this.closeButton, this.transferButton, this.returnButton]) b.hidden = !this.writable && !forced;
 		this.returnButton.hidden = !this.writable;
 		this.#renderComposer();
-		this.takeBar.hidden = state !== 'queued' || !this.staff.can('serve');
+		const waits = state === 'queued' || state === 'deferred';
+		this.takeBar.hidden = !waits || !this.staff.can('serve');
 		this.takeButton.disabled = this.busy === 'take';
 		setText(this.takeButton, t(this.busy === 'take' ? 'console.take.busy' : 'console.take'));
-		const other = !this.writable && state !== 'queued' && state !== '';
+		const other = !this.writable && !waits && state !== '';
 		this.otherBar.hidden = !other;
 		this.overButton.hidden = !((state === 'assigned' && this.staff.can('override')) || (state === 'bot' && this.staff.can('serve')));
 		this.overButton.disabled = this.busy === 'take';

@@ -23,12 +23,14 @@ export function describe(ev, agentId) {
 		return t('event.opened');
 	case 'handoff':
 		return t(by?.kind === 'customer' ? 'event.handoff.customer' : 'event.handoff.other');
+	case 'deferred':
+		return t(by?.kind === 'customer' ? 'console.event.left' : 'console.event.deferred');
 	case 'transferred':
-		if (!owner) return t('console.event.toQueue');
+		if (!owner) return t(ev.d.state === 'deferred' ? 'console.event.deferred' : 'console.event.toQueue');
 		return t('console.event.transferred', { from: nameOf(was, agentId), to: nameOf(owner, agentId) });
 	case 'returned':
 	case 'reopened':
-		return t(`event.${event}`);
+		return t(ev.d.state === 'deferred' ? 'console.event.deferred' : `event.${event}`);
 	case 'taken':
 	case 'assigned':
 		if (!owner) return t('event.returned');

@@ -27,13 +27,15 @@ export class Inbox {
 		this.left = new Map(); // rows that are no longer listed, as they left; the newest
 		this.all = false; // whether chats of others are listed, too
 		this.beyond = 0; // queued conversations the server did not list
+		this.beyondLeft = 0; // left messages that it did not list
 	}
 
 	/** Takes the snapshot of a welcome; it replaces what was held. */
-	replace({ rows = [], queued = 0 }) {
+	replace({ rows = [], queued = 0, left = 0 }) {
 		const others = this.all ? this.others() : [];
 		this.rows = new Map([...others, ...rows.map((r) => this.#stamped(r))].map((r) => [r.id, r]));
 		this.beyond = Math.max(0, queued - this.queue().length);
+		this.beyondLeft = Math.max(0, left - this.messages().length);
 	}
 
 	/** Takes a row; one that is older than the held one is ignored. */
@@ -99,9 +101,14 @@ export class Inbox {
 		return [...this.rows.values()].filter((r) => r.state === 'queued').sort((a, b) => (a.queued ?? 0) - (b.queued ?? 0) || (a.id < b.id ? -1 : 1));
 	}
 
+	/** Left messages, those that wait longest first. */
+	messages() {
+		return [...this.rows.values()].filter((r) => r.state === 'deferred').sort((a, b) => (a.since ?? 0) - (b.since ?? 0) || (a.id < b.id ? -1 : 1));
+	}
+
 	/** Open conversations that neither wait nor are mine, the newest word first. */
 	others() {
-		return [...this.rows.values()].filter((r) => r.state !== 'queued' && r.state !== 'closed' && !this.isMine(r))
+		return [...this.rows.values()].filter((r) => !['queued', 'deferred', 'closed'].includes(r.state) && !this.isMine(r))
 			.sort((a, b) => (b.at ?? b.opened ?? 0) - (a.at ?? a.opened ?? 0) || (a.id < b.id ? -1 : 1));
 	}
 
@@ -133,7 +140,7 @@ export class Inbox {
 	}
 
 	#listed(row) {
-		return row.state === 'queued' || this.isMine(row) || (this.all && row.state !== 'closed');
+		return row.state === 'queued' || row.state === 'deferred' || this.isMine(row) || (this.all && row.state !== 'closed');
 	}
 }
 

@@ -18,7 +18,7 @@ export class ListPane {
 		Object.assign(this, { inbox, of });
 		this.archive = new Archive({ request: app.request, staff: app.staff, onChange: app.draw });
 		this.rows = new RowList({
-			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all'), archive: byId('archive') }, eager: 'mine',
+			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), messages: byId('left'), all: byId('all'), archive: byId('archive') }, eager: 'mine',
 			onOpen: (id) => (this.archive.shown && this.archive.bulk.pressed(id)) || onOpen({ c: id, contact: this.archive.rows.get(id)?.contact, ...this.archive.rows.get(id)?.hit }), goneText: (id) => this.#goneText(id),
 		});
 	}
@@ -43,7 +43,13 @@ export class ListPane {
 		byId('all-section').hidden = byId('all').hidden = !inbox.all;
 		this.sites = new Set([...inbox.rows.values()].map((r) => r.site).filter(Boolean));
 		const model = (r) => this.#model(r, now);
-		this.rows.update({ mine: mine.map(model), queue: queue.map(model), all: all.map(model), archive: [...this.archive.rows.values()].map((r) => this.#found(r)) });
+		const messages = inbox.messages();
+		const left = messages.length + inbox.beyondLeft;
+		byId('left-section').hidden = left === 0;
+		setText(byId('left-count'), number(left));
+		byId('left-more').hidden = inbox.beyondLeft === 0;
+		setText(byId('left-more'), t('console.queue.more', { n: number(inbox.beyondLeft) }));
+		this.rows.update({ mine: mine.map(model), queue: queue.map(model), messages: messages.map((r) => this.#leftMessage(r, now)), all: all.map(model), archive: [...this.archive.rows.values()].map((r) => this.#found(r)) });
 		const waiting = queue.length + inbox.beyond;
 		setText(byId('mine-count'), number(mine.length));
 		setText(byId('queue-count'), number(waiting));
@@ -75,6 +81,14 @@ export class ListPane {
 		};
 	}
 
+	// A left message says when it was left, and where the answer goes; nobody waits by the minute.
+	#leftMessage(row, now) {
+		const { since = row.at } = row;
+		const model = this.#model(row, now);
+		const text = row.reply_to && !model.draft ? t('console.left.preview', { email: row.reply_to, text: model.preview }) : model.preview;
+		return { ...model, preview: text, wait: stamp(since), waitLabel: t('console.left.since', { time: fullTime(since) }), level: '' };
+	}
+
 	// A row of a list that is not live: when it began, and what was found or said last.
 	#found(row) {
 		const { hit } = row;
@@ -94,6 +108,7 @@ export class ListPane {
 		if (this.inbox.isMine(row)) return t('console.row.yours');
 		switch (row?.state) {
 		case 'queued': return t('console.row.queued');
+		case 'deferred': return t('console.state.deferred');
 		case 'assigned': return t('console.row.taken', { name: row.owner?.name ?? '' });
 		case 'bot':
 		case 'closed': return t(`console.state.${row.state}`);
@@ -108,7 +123,7 @@ export class ListPane {
 }
 
 function stateMark(state) {
-	const text = t(`archive.state.${['queued', 'closed'].includes(state) ? state : 'open'}`);
+	const text = t(`archive.state.${['queued', 'deferred', 'closed'].includes(state) ? state : 'open'}`);
 	return { text, label: text };
 }
 

@@ -127,7 +127,7 @@ export class SearchPanel {
 		el('span', { class: 'hit-name', text: h.contact?.name || t('who.customer') }),
 		el('span', { class: 'hit-time', text: moment(h.time) }),
 		el('span', { class: 'hit-text', dir: 'auto' }, from && el('b', { text: `${from}: ` }), h.snippet),
-		el('span', { class: 'hit-state', text: t(`console.state.${['bot', 'queued', 'closed'].includes(h.state) ? h.state : 'open'}`) })));
+		el('span', { class: 'hit-state', text: t(`console.state.${['bot', 'queued', 'deferred', 'closed'].includes(h.state) ? h.state : 'open'}`) })));
 	}
 
 	// Arrow keys go through the results, Enter in the field asks at once.

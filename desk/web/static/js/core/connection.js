@@ -20,8 +20,9 @@ const refusals = { unauthorized: 4101, forbidden: 4101, token_expired: 4102, blo
 
 /** Why a request failed. `code` is the server's code, or 'lost' when the connection ended first. */
 export class RequestError extends Error {
-	constructor(code, message, retryMs = 0, head = null) {
+	constructor(code, message, retryMs = 0, head = null, reason = '') {
 		super(message || code);
+		this.reason = reason;
 		this.code = code;
 		this.retryMs = retryMs;
 		this.head = head;
@@ -240,7 +241,7 @@ export class Connection {
 			this.env.clearTimeout(waiting.timer);
 			if (frame.t === 'err') {
 				const d = frame.d ?? {};
-				waiting.reject(new RequestError(d.code ?? 'internal', d.text, d.retry_ms, d.head));
+				waiting.reject(new RequestError(d.code ?? 'internal', d.text, d.retry_ms, d.head, d.reason));
 			} else {
 				waiting.resolve(frame);
 			}

@@ -156,6 +156,7 @@ export function headAfter(head, ev) {
 	else delete next.owner;
 	const back = ev.d.event === 'returned' || ev.d.event === 'transferred'; // it keeps its time
 	if (ev.d.state === 'queued' && !(back && next.queued)) next.queued = ev.d.time;
+	if (ev.d.state === 'deferred') delete next.queued;
 	if (ev.d.event === 'opened') next.opened ??= ev.d.time;
 	if (ev.d.state === 'closed') {
 		next.closed = ev.d.time;

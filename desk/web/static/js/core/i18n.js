@@ -319,6 +319,12 @@ export function stamp(ms, now = Date.now()) {
 	return new Date(ms).toDateString() === new Date(now).toDateString() ? clock(ms) : format(Intl.DateTimeFormat, { dateStyle: 'short' }).format(ms);
 }
 
+/** A time to come: the time alone for today, else the day, too. */
+export function upcoming(ms, now = Date.now()) {
+	if (new Date(ms).toDateString() === new Date(now).toDateString()) return clock(ms);
+	return format(Intl.DateTimeFormat, { weekday: 'long', month: 'long', day: 'numeric', hour: 'numeric', minute: '2-digit' }).format(ms);
+}
+
 /** The day of a separator: today, yesterday or the date. */
 export function day(ms, now = Date.now()) {
 	const start = (x) => new Date(x).setHours(0, 0, 0, 0);

@@ -119,6 +119,13 @@ export class Outbox {
 		this.#pump();
 	}
 
+	/** Takes back what the server does not have, to be sent in another way. @returns {object[]} the bodies */
+	recall() {
+		const items = this.items.filter((i) => i.state !== 'acked');
+		for (const item of items) this.#remove(item);
+		return items.map((i) => i.body);
+	}
+
 	/** Removes everything, stored messages included (logout). */
 	clear() {
 		for (const item of this.items) this.storage.remove(this.prefix + item.client_id);

@@ -13,6 +13,7 @@ import { beginning, chunkSize } from '../core/chunks.js';
 import { Connection, followBrowser, socketURL } from '../core/connection.js';
 import { Conversation } from '../core/conversation.js';
 import { CustomerView } from './view.js';
+import { awayWords, LeaveForm, leaveValue, nobody } from './leave.js';
 import { describe, limited, nameOf } from './words.js';
 import { MessageList } from '../core/message-list.js';
 import { Outbox } from '../core/outbox.js';
@@ -54,6 +55,9 @@ export class CustomerPage {
 		this.unsent = null; // an outbox for what is written before it has begun
 		this.bot = null; // that it begins with
 		this.answers = null; // to what the site asks before a chat
+		this.away = null; // why nobody is there, as ev.away says
+		this.leaving = false; // the form for a message is open
+		this.noPerson = ''; // why a person could not be asked, when it was opened for that
 		this.unread = 0;
 		this.invited = ''; // what the page has said before the visitor
 		this.rated = new Map(); // conversation -> score, on this page
@@ -69,12 +73,13 @@ export class CustomerPage {
 	start() {
 		this.alerts = new Attention({ storage: this.storage });
 		this.view = new CustomerView({
-			human: () => this.#askForPerson(), again: () => this.#startAgain(), end: () => this.#end(),
+			human: () => this.#askForPerson(), leave: () => this.#leave(), again: () => this.#startAgain(), end: () => this.#end(),
 			minimise: () => this.host?.send('close'), sound: (on) => this.alerts.setSound(on),
 		}, Boolean(this.host));
 		this.view.setSound(this.alerts.sound);
 		acceptFiles({ button: byId('attach'), input: byId('files'), field: byId('field'), area: byId('frame') }, (files) => this.#addFiles(files));
 		this.prechat = new PreChat(byId('prechat'), (answers) => this.#answered(answers));
+		this.leaveForm = new LeaveForm(byId('leave'), { send: (message) => this.#leaveMessage(message), back: () => this.#back() });
 		this.rating = new Rating(byId('rating'), (score, comment) => this.#rate(score, comment));
 		this.links = new FileLinks(async (ids) => (await this.connection.request('file.links', { d: { ids } })).d);
 		this.list = new MessageList({
@@ -82,7 +87,7 @@ export class CustomerPage {
 			mine: (from) => from.kind === 'customer',
 			describe,
 			nameOf,
-			onButton: (b) => this.send({ body: b.label, payload: b.value }),
+			onButton: (b) => (b.value === leaveValue ? this.#leave('away') : this.send({ body: b.label, payload: b.value })),
 			offers: (b) => b.value !== person,
 			onRetry: (id) => this.#outbox()?.retry(id),
 			onDiscard: (id) => this.#outbox()?.discard(id),
@@ -125,7 +130,8 @@ export class CustomerPage {
 		this.#render();
 		this.#seen();
 		this.list.toBottom();
-		if (this.#state() === 'prechat') this.prechat.focus();
+		if (this.leaving) this.leaveForm.focus();
+		else if (this.#state() === 'prechat') this.prechat.focus();
 		else this.composer.focus();
 	}
 
@@ -203,6 +209,7 @@ export class CustomerPage {
 		this.heads = new Set((d.heads ?? []).map((h) => h.id)); // those not shown are replayed too
 		const head = pick(d.heads ?? [], this.conversation?.id);
 		this.bot = d.bot ?? null;
+		this.away = d.away ?? null;
 		const another = this.fresh || this.asksFirst || this.#waiting().items.length > 0 || head?.id === this.storage.get(this.overKey); // than the one that is over
 		if (head && (head.state !== 'closed' || !another)) {
 			this.#show(head);
@@ -272,6 +279,7 @@ export class CustomerPage {
 
 	// A message waits for longer than its own rate asks for: its network has begun as many chats as it may.
 	#late(err) {
+		if (nobody(err)) this.#leave(nobody(err));
 		if (err.code !== 'rate_limited' || err.retryMs <= ownRate) return;
 		this.view.notice(limited(err.retryMs, true), true);
 		this.late = true;
@@ -303,6 +311,13 @@ export class CustomerPage {
 
 	#notOpened(err) {
 		if (err.code === 'lost') return; // the next welcome goes on
+		if (nobody(err)) { // the answers go with the message
+			this.asksFirst = false;
+			this.fresh = true;
+			this.#waiting().setOpen(true);
+			this.#leave(nobody(err));
+			return;
+		}
 		if (['busy', 'unavailable', 'timeout', 'internal'].includes(err.code)) {
 			setTimeout(() => this.asksFirst && this.answers && this.#answered(this.answers), this.openings.next(err.retryMs));
 			return;
@@ -337,6 +352,7 @@ export class CustomerPage {
 		this.unsent?.dispose();
 		this.conversation = this.beginning = this.unsent = null;
 		this.asking = this.fresh = false;
+		this.#stay();
 		this.#setUnread(0);
 		this.uploads?.clear();
 		this.list?.clear();
@@ -344,6 +360,12 @@ export class CustomerPage {
 	}
 
 	#frame(frame) {
+		if (frame.t === 'ev.away') {
+			this.away = frame.d.reason ? frame.d : null;
+			if (!this.away) this.noPerson = '';
+			if (this.leaving && !this.away && !this.leaveForm.filled) this.#stay();
+			this.#render();
+		}
 		if (!frame.c) return;
 		if (frame.c !== this.conversation?.id) {
 			if (frame.t !== 'ev.state' || frame.d.event !== 'opened' || this.heads.has(frame.c)) return;
@@ -437,7 +459,11 @@ export class CustomerPage {
 	// --- actions ---
 
 	#askForPerson() {
-		if (this.asking || !['new', 'bot'].includes(this.#state())) return;
+		if (this.asking || !['new', 'bot', 'deferred'].includes(this.#state())) return;
+		if (this.away) {
+			this.#leave();
+			return;
+		}
 		this.asking = true;
 		this.#ask();
 		this.composer.focus();
@@ -446,7 +472,7 @@ export class CustomerPage {
 
 	async #ask() {
 		if (await this.#begun('customer.human.failed')) {
-			if (this.conversation.state === 'bot') await this.#handoff();
+			if (['bot', 'deferred'].includes(this.conversation.state)) await this.#handoff();
 		} else if (this.connection.ready) {
 			this.asking = false;
 		}
@@ -460,7 +486,8 @@ export class CustomerPage {
 			await this.#open();
 			return true;
 		} catch (err) {
-			if (err.code !== 'lost') this.view.notice(err.code === 'rate_limited' ? limited(err.retryMs) : t(failed), true);
+			if (nobody(err)) this.#leave(nobody(err));
+			else if (err.code !== 'lost') this.view.notice(err.code === 'rate_limited' ? limited(err.retryMs) : t(failed), true);
 			return false;
 		}
 	}
@@ -478,8 +505,51 @@ export class CustomerPage {
 			}
 			c.setHead(err.head);
 			this.asking = false;
-			const failed = err.code === 'rate_limited' ? limited(err.retryMs) : t(err.code === 'busy' ? 'customer.human.full' : 'customer.human.failed');
-			if (c.state === 'bot') this.view.notice(failed, true);
+			if (nobody(err)) this.#leave(nobody(err));
+			else if (c.state === 'bot') this.view.notice(err.code === 'rate_limited' ? limited(err.retryMs) : t('customer.human.failed'), true);
+		}
+		this.#render();
+	}
+
+	// A message can be left: what was not sent for want of a person goes into it.
+	#leave(refused = '') {
+		this.noPerson = refused || this.noPerson;
+		const unsent = refused ? this.#outbox()?.recall().map((b) => b.body) ?? [] : [];
+		const { name, email } = this.answers?.fields ?? {};
+		if (this.leaving && unsent.length === 0) return;
+		this.leaving = true;
+		this.leaveForm.open({ name, email, body: unsent.join('\n') });
+		this.#render();
+		if (this.#visible) this.leaveForm.focus();
+	}
+
+	#stay() {
+		this.leaving = false;
+		this.noPerson = '';
+		this.leaveForm?.close();
+	}
+
+	#back() {
+		this.#stay();
+		this.#render();
+		this.composer.focus();
+	}
+
+	async #leaveMessage({ name, email, body }) {
+		this.leaveForm.setBusy(true);
+		this.leaveId ??= uuid(); // of this message, however often it is sent
+		try {
+			const { fields, consent } = this.answers ?? {};
+			const reply = await this.connection.request('conv.leave', {
+				d: { client_id: this.leaveId, email, body, page: this.page, ...(name && { name }), ...(fields && { fields }), ...(consent && { consent }) },
+			});
+			this.leaveId = null;
+			this.leaveForm.clear();
+			this.#stay();
+			this.#show(reply.d.head);
+		} catch (err) {
+			this.leaveForm.setBusy(false);
+			this.leaveForm.setError(err.code === 'rate_limited' ? limited(err.retryMs) : t(err.code === 'conflict' ? 'leave.taken' : 'leave.failed'));
 		}
 		this.#render();
 	}
@@ -517,11 +587,14 @@ export class CustomerPage {
 	#render() {
 		const c = this.conversation;
 		const state = this.#state();
+		const alone = state === 'new' && !this.bot && Boolean(this.away); // there is nothing but the form
+		if (alone && !this.leaving) this.#leave();
+		if (this.leaving) this.leaveForm.draw(awayWords(this.away, this.noPerson), !alone);
 		this.view.draw({
 			state, ready: this.connection.ready, offline: this.connection.status.offline, phase: this.connection.status.phase, owner: c ? c.head?.owner : this.bot, online: c?.online ?? null,
-			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
+			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), away: this.away, leaving: this.leaving, replyTo: c?.head?.reply_to ?? '', unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
 		});
-		this.composer.setEnabled(!['closed', 'connecting', 'prechat'].includes(state));
+		this.composer.setEnabled(!this.leaving && !['closed', 'connecting', 'prechat'].includes(state));
 		byId('rating').hidden = !(state === 'closed' && this.site?.rate);
 		if (state === 'closed' && this.site?.rate) this.rating.ask(c.id, this.rated.get(c.id));
 		this.alerts.setWords(`${this.siteName} · ${t('customer.title')}`, t('customer.new'));
@@ -542,6 +615,7 @@ export class CustomerPage {
 		this.composer.refresh();
 		this.banner.update();
 		if (this.asksFirst) this.prechat.show(this.site, true);
+		if (this.leaving) this.leaveForm.open();
 		this.rating.draw();
 		this.tray.relabel();
 		this.#render();

@@ -3,6 +3,7 @@
 
 import { addShapes, byId, el, icon, setAttr, setText } from '../core/dom.js';
 import { initials } from '../core/message-draw.js';
+import { awayWords } from './leave.js';
 import { estimate, nameOf, place } from './words.js';
 import { locale, locales, setLocale, t } from '../core/i18n.js';
 
@@ -10,12 +11,12 @@ addShapes({
 	star: ['M10 3.2l2.1 4.3 4.7.7-3.4 3.3.8 4.7-4.2-2.2-4.2 2.2.8-4.7L3.2 8.2l4.7-.7z'],
 });
 
-const ids = ['frame', 'avatar', 'who', 'dot', 'substate', 'empty', 'prechat', 'human', 'human-button', 'queue', 'queue-position', 'queue-estimate', 'composer', 'closed', 'again',
+const ids = ['frame', 'avatar', 'who', 'dot', 'substate', 'empty', 'prechat', 'human', 'human-button', 'queue', 'queue-position', 'queue-estimate', 'leave', 'away', 'away-title', 'away-hint', 'away-leave', 'composer', 'closed', 'again',
 	'end', 'menu', 'menu-button', 'minimise', 'site-name', 'language', 'sound', 'notice', 'notice-text'];
 
 export class CustomerView {
 	/**
-	 * @param {object} on human, again, end, minimise, sound: called when pressed
+	 * @param {object} on human, leave, again, end, minimise, sound: called when pressed
 	 * @param {boolean} embedded whether the page is a frame of the widget
 	 */
 	constructor(on, embedded) {
@@ -37,6 +38,7 @@ export class CustomerView {
 		n.minimise.addEventListener('click', () => on.minimise());
 		byId('notice-close').addEventListener('click', () => { n.notice.hidden = true; });
 		n['human-button'].addEventListener('click', () => on.human());
+		n['away-leave'].addEventListener('click', () => on.leave());
 		n.again.addEventListener('click', () => on.again());
 		n.end.addEventListener('click', () => on.end());
 		document.addEventListener('pointerdown', (e) => {
@@ -68,7 +70,7 @@ export class CustomerView {
 
 	/**
 	 * @param {object} m
-	 * @param {string} m.state connecting, prechat, new (it begins with the first message), bot, queued, assigned, closed
+	 * @param {string} m.state connecting, prechat, new (it begins with the first message), bot, queued, assigned, deferred (a message was left), closed
 	 * @param {boolean} m.ready connected
 	 * @param {boolean} m.offline the browser says that there is no network; the connection may not have noticed
 	 * @param {string} m.phase of the connection
@@ -76,6 +78,9 @@ export class CustomerView {
 	 * @param {boolean|null} m.online the agent's presence, null when unknown
 	 * @param {number} m.position @param {number} m.estimate
 	 * @param {boolean} m.asking a person has been asked for
+	 * @param {object|null} m.away why nobody is there
+	 * @param {boolean} m.leaving the form for a message is open
+	 * @param {string} m.replyTo where answers to a left message go
 	 * @param {boolean} m.unknownSite
 	 * @param {string} m.siteName
 	 * @param {string} m.empty what to say in place of messages, '' for nothing
@@ -87,20 +92,33 @@ export class CustomerView {
 		n.language.value = locale();
 		this.#header(m);
 		n.prechat.hidden = m.state !== 'prechat';
-		n.human.hidden = m.state !== 'bot' && !(m.state === 'new' && m.owner);
+		n.leave.hidden = !m.leaving;
+		n.human.hidden = m.leaving || (m.state !== 'bot' && !(m.state === 'new' && m.owner) && !(m.state === 'deferred' && !m.away));
 		n['human-button'].disabled = m.asking;
 		setText(n['human-button'].lastChild, t(m.asking ? 'customer.human.sent' : 'customer.human'));
-		n.queue.hidden = m.state !== 'queued';
+		n.queue.hidden = m.leaving || m.state !== 'queued';
 		if (m.state === 'queued') {
 			setText(n['queue-position'], place(m.position));
 			setText(n['queue-estimate'], [estimate(m.estimate), t('customer.queue.hint')].filter(Boolean).join(' '));
 		}
 		setAttr(n.queue, 'data-position', m.position || null);
-		n.composer.hidden = m.state === 'closed' || m.state === 'prechat' || m.unknownSite;
+		this.#away(m);
+		n.composer.hidden = m.leaving || m.state === 'closed' || m.state === 'prechat' || m.unknownSite;
 		n.closed.hidden = m.state !== 'closed';
-		n.end.disabled = !['bot', 'queued', 'assigned'].includes(m.state);
+		n.end.disabled = !['bot', 'queued', 'assigned', 'deferred'].includes(m.state);
 		n.empty.hidden = m.empty === '';
 		setText(n.empty, m.empty);
+	}
+
+	// Nobody is there for who waits, or a message was left.
+	#away(m) {
+		const n = this.nodes;
+		const left = m.state === 'deferred';
+		n.away.hidden = m.leaving || !(left || (m.state === 'queued' && m.away));
+		n['away-leave'].hidden = left;
+		if (n.away.hidden) return;
+		setText(n['away-title'], left ? t('deferred.title') : awayWords(m.away));
+		setText(n['away-hint'], left ? (m.replyTo ? t('deferred.to', { email: m.replyTo }) : t('deferred.here')) : t('away.keep'));
 	}
 
 	#header(m) {
@@ -114,6 +132,7 @@ export class CustomerView {
 			bot,
 			queued: ['clock', '', 'waiting', 'customer.header.waiting'],
 			assigned: ['', nameOf({ kind: 'agent', name: m.owner?.name }), String(!away), away ? 'customer.header.away' : 'customer.header.online'],
+			deferred: ['chat', '', 'false', 'customer.header.deferred'],
 			closed: ['chat', '', 'false', 'customer.header.closed'],
 		};
 		const [glyph, name, on, text] = looks[m.state] ?? looks.connecting;

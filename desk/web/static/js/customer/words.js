@@ -34,13 +34,15 @@ export function describe(ev) {
 	switch (ev.d.event) {
 	case 'handoff':
 		return t(by === 'customer' ? 'event.handoff.me' : 'event.handoff.other');
+	case 'deferred':
+		return t(by === 'customer' ? 'event.left' : 'event.deferred');
 	case 'returned':
 	case 'reopened':
-		return t(`event.${ev.d.event}`);
+		return t(ev.d.state === 'deferred' ? 'event.deferred' : `event.${ev.d.event}`);
 	case 'taken':
 	case 'assigned':
 	case 'transferred':
-		if (!ev.d.owner) return t('event.returned');
+		if (!ev.d.owner) return t(ev.d.state === 'deferred' ? 'event.deferred' : 'event.returned');
 		return t('event.taken.other', { name: nameOf({ kind: 'agent', name: ev.d.owner?.name }) });
 	case 'closed':
 		if (by === 'customer') return t('event.closed.me');
