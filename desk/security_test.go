@@ -51,6 +51,7 @@ func routeRights() map[string]string {
 		rights[route] = "k" // see TestEveryCallNeedsItsScope
 	}
 	rights["POST /admin/agents/{id}/password"], rights["POST /admin/sites/{id}/secret"] = "m", "m"
+	rights["GET /admin/sites/{id}/rules"], rights["POST /admin/sites/{id}/rules"] = "m", "m"
 	return rights
 }
 

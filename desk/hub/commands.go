@@ -78,6 +78,8 @@ func (s *Session) handle(cmd proto.Command) {
 		s.contactBlock(cmd, who, p)
 	case *proto.Tag:
 		s.tag(cmd, who, p)
+	case *proto.Priority:
+		s.setPriority(cmd, who, p)
 	case *proto.Rate:
 		s.rate(cmd, who, p)
 	default: // a second hello

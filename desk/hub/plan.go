@@ -102,6 +102,9 @@ func (q *queue) upcoming(e *entry) next {
 	if n.due != 0 {
 		n.due = max(n.due, q.since+q.o.Limits.AgentGrace.Milliseconds())
 	}
+	if c.State == store.Queued { // whoever comes back is of no account here
+		q.relaxing(&n, e)
+	}
 	return n
 }
 

@@ -63,10 +63,10 @@ func (h *Hub) publish(n *news) {
 	h.keepLeft(n.keep) // the customer went before the hub knew the new conversation, or before it waited
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
-	if moved || c.State == store.Queued {
+	if moved || n.out.Touched || c.State == store.Queued {
 		h.tellRow(c, len(n.customers) > 0, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
-	if moved {
+	if moved || n.out.Touched {
 		h.ticker.wake()
 		h.router.wake()
 	}

@@ -16,8 +16,9 @@ type queue struct {
 }
 
 func newQueue(h *Hub) queue {
+	staff := newRoster()
 	return queue{
-		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), pace: make(map[string]*pace),
+		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(staff.lineOf), roster: staff, offers: make(map[string]*offer), pace: make(map[string]*pace),
 	}
 }
 

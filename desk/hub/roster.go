@@ -23,6 +23,7 @@ type roster struct {
 	keys    atomic.Pointer[map[string]string] // keys of sites by id; may be read without Hub.mu
 	changes uint64                            // counts changes of the states of members
 	due     bool                              // an ev.agent waits to be sent
+	spoken  map[[2]string]bool                // languages that members of a group say they speak, by group and language
 }
 
 // member is one account. Its Active is not used, because the directory counts.
@@ -78,7 +79,7 @@ func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
 }
 
 // apply takes over a reading that began when changes had the given value. Members that have changed since keep their
-// newer state. apply reports whether settings of groups or sites have changed. Hub.mu is held.
+// newer state. apply reports whether settings of groups or sites, or what members can do, have changed. Hub.mu is held.
 func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 	groups, sites := make(map[string]store.Group, len(d.groups)), make(map[string]store.Site, len(d.sites))
 	for _, g := range d.groups {
@@ -95,14 +96,15 @@ func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 	known := make(map[string]bool, len(d.staff))
 	for _, s := range d.staff {
 		known[s.ID] = true
-		r.update(s, changes)
+		differ = r.update(s, changes) || differ
 	}
 	for id, m := range r.members {
 		if !known[id] && m.changed <= changes {
 			delete(r.members, id)
+			differ = true
 		}
 	}
-	return differ
+	return r.hear() || differ
 }
 
 // siteKey returns the key by which people know a site, "" while it is not known. Any goroutine may call it.
@@ -125,14 +127,15 @@ func (r *roster) siteID(key string) string {
 	return ""
 }
 
-func (r *roster) update(s store.StaffMember, changes uint64) {
+// update takes over a reading of one member, and reports whether that changes which conversations it is there for.
+func (r *roster) update(s store.StaffMember, changes uint64) (differ bool) {
 	m := r.members[s.ID]
 	if m == nil {
 		m = &member{}
 		r.members[s.ID] = m
 		r.tell(m)
 	}
-	was := m.StaffMember
+	was, takesChats := m.StaffMember, m.takesChats()
 	if m.unsaved || m.changed > changes {
 		s.Status, s.Missed, s.GoneAt = was.Status, was.Missed, was.GoneAt
 	} else if was.GoneAt != 0 && s.GoneAt == 0 {
@@ -146,6 +149,7 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 	if m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.NoChats != was.NoChats || !slices.Equal(m.Groups, was.Groups) {
 		r.tell(m)
 	}
+	return m.Skills != was.Skills || m.Languages != was.Languages || m.takesChats() != takesChats || !slices.Equal(m.Groups, was.Groups)
 }
 
 // came notes the first connection of an agent. The agent is online again unless it has chosen otherwise.

@@ -195,9 +195,7 @@ func (r *router) refresh(now int64) error {
 func (h *Hub) refreshed(data staffData, changes uint64) {
 	h.mu.Lock()
 	if h.queue.roster.apply(data, changes) {
-		for _, e := range h.queue.dir.open {
-			h.queue.replan(e)
-		}
+		h.queue.restaffed()
 	}
 	h.mu.Unlock()
 	h.ticker.wake()

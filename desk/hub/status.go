@@ -64,7 +64,12 @@ func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, 
 		return nil, err
 	}
 	h.mu.Lock()
-	m.Status, m.NoChats, m.Missed = status, !accepts, 0
+	if m.NoChats == accepts {
+		m.NoChats = !accepts
+		h.queue.roster.hear()
+		h.queue.restaffed()
+	}
+	m.Status, m.Missed = status, 0
 	h.queue.roster.change(m)
 	m.chosen = m.changed
 	answer := h.queue.statusOf(agent)

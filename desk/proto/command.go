@@ -167,6 +167,8 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Agents) }}, true
 	case "assign":
 		return kind{payload: func() any { return new(Assign) }, check: checkAssign, conv: true}, true
+	case "priority":
+		return kind{payload: func() any { return new(Priority) }, check: checkPriority, conv: true}, true
 	case "conv.handoff":
 		return kind{payload: func() any { return new(Handoff) }, check: checkHandoff, conv: true}, true
 	case "watch":

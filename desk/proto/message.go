@@ -54,6 +54,8 @@ type Row struct {
 	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first unanswered text
 	Site        string     `json:"site"`              // its key
 	Locale      string     `json:"locale,omitempty"`
+	Priority    string     `json:"priority,omitempty"` // urgent, high or low; absent = normal
+	Skills      []string   `json:"skills,omitempty"`   // that its agent must have; absent once it has waited too long for them
 }
 
 // Inbox is shown to an agent on every connect.

@@ -21,6 +21,11 @@ type Assign struct {
 	Rev   int64  `json:"rev"` // expected revision, 0 = any
 }
 
+// Priority sets the priority of an open conversation, and answers that command.
+type Priority struct {
+	Priority string `json:"priority"` // urgent, high, normal or low
+}
+
 // Handoff asks for a person instead of the bot.
 type Handoff struct {
 	Reason string `json:"reason"`
@@ -57,6 +62,14 @@ func checkAssign(p any) *Error {
 		return fail(CodeBadRequest, fmt.Sprintf("agent must have 1 to %d bytes", maxIDBytes))
 	}
 	return checkRev(a.Rev)
+}
+
+func checkPriority(p any) *Error {
+	switch p.(*Priority).Priority {
+	case "urgent", "high", "normal", "low":
+		return nil
+	}
+	return fail(CodeBadRequest, `priority must be "urgent", "high", "normal" or "low"`)
 }
 
 func checkHandoff(p any) *Error {

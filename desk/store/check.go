@@ -138,6 +138,8 @@ func (a *AgentAccount) Check() error {
 	i.between("capacity", int64(a.Capacity), MaxCapacity)
 	i.need(a.Role.Valid(), "role", ReasonUnknown)
 	i.need(localeForm.MatchString(a.Locale), "locale", ReasonUnknown)
+	i.skills("skills", a.Skills, MaxAgentSkills)
+	i.languages("languages", a.Languages)
 	return i.err()
 }
 
@@ -186,6 +188,7 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("warn_for", s.WarnFor, maxTimer)
 	i.between("keep_days", int64(s.KeepDays), MaxKeep)
 	i.between("chats", int64(s.Chats), MaxChats)
+	i.rules(s.Rules)
 }
 
 // hostForm matches names of hosts and IPv4 addresses as browsers write them.
@@ -220,6 +223,7 @@ func (g *Group) Check() error {
 	i.between("accept", g.Settings.Accept, maxAccept)
 	i.between("sticky_days", int64(g.Settings.StickyDays), MaxSticky)
 	i.between("sticky_wait", g.Settings.StickyWait, maxAccept)
+	i.between("relax", g.Settings.Relax, maxAccept)
 	return i.err()
 }
 

@@ -252,7 +252,7 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 	switch r.To {
 	case Queued:
 		if r.Effect&Enqueue != 0 || c.QueuedAt == 0 {
-			c.QueuedAt = in.Now
+			c.QueuedAt, c.Relaxed = in.Now, false
 		}
 	case Assigned:
 		c.AssignedAt, c.LastAgent, c.LastAgentAt, c.Excluded = in.Now, c.Owner.ID, in.Now, ""

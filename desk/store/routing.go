@@ -50,6 +50,7 @@ const (
 	DefaultWarnFor    = 2 * time.Minute
 	DefaultStickyDays = 7
 	DefaultStickyWait = 30 * time.Second
+	DefaultRelax      = time.Minute
 )
 
 // BotIdle returns T1 of a site, 0 = never.
@@ -83,6 +84,9 @@ func (g *GroupSettings) StickyFor() time.Duration {
 
 // StickyWaits returns for how long a conversation waits for the last agent of its customer.
 func (g *GroupSettings) StickyWaits() time.Duration { return span(g.StickyWait, DefaultStickyWait) }
+
+// Relaxes returns for how long a conversation waits for an agent with its skills and its language.
+func (g *GroupSettings) Relaxes() time.Duration { return span(g.Relax, DefaultRelax) }
 
 // span turns the milliseconds of a setting into a duration. 0 means the default, less than 0 means 0.
 func span(ms int64, def time.Duration) time.Duration {

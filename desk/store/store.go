@@ -24,8 +24,8 @@ var (
 	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
 )
 
-// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn or Leave. Or it is a line of the
-// audit log, Audit.
+// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange or Relax. Or it is a
+// line of the audit log, Audit.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/perm"
@@ -40,7 +39,7 @@ type Conversation struct {
 	State       State
 	Owner       Actor
 	Group       string   // the group whose queue it belongs to, "" = everybody's
-	Priority    Priority // in the queue
+	Priority    Priority // places it in the queue
 	Epoch       int64    // increases whenever the owner changes
 	Rev         int64    // increases with every state change
 	LastSeq     uint64   // staff stream: every durable event
@@ -73,20 +72,9 @@ type Conversation struct {
 	Score   int    // 1 to 5, 0 = not rated
 	Comment string // on the score
 	Blocked bool   // the contact is blocked
-}
 
-// Priority orders the queue before time does; a lower one comes first.
-type Priority int
-
-// Priorities; the room between them is for others.
-const (
-	PriorityReopened Priority = 10
-	PriorityNormal   Priority = 20
-)
-
-// CompareQueue orders the queue by priority, then time, then id.
-func (c *Conversation) CompareQueue(other *Conversation) int {
-	return cmp.Or(cmp.Compare(c.Priority, other.Priority), cmp.Compare(c.QueuedAt, other.QueuedAt), cmp.Compare(c.ID, other.ID))
+	Skills  string // what an agent must have to get it from the router, separated by commas, in order; see List
+	Relaxed bool   // it has waited too long for an agent with its skills and language: any agent of the group gets it
 }
 
 // Kinds of events.
@@ -198,6 +186,8 @@ type SiteSettings struct {
 	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
 	KeepDays int   `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
 	Chats    int   `json:"chats,omitempty"`     // new ones of one address in an hour; 0 = as the server allows
+
+	Rules []RouteRule `json:"rules,omitempty"` // which conversations go where; the first that fits counts
 }
 
 // Field is one question before a chat.
@@ -222,6 +212,7 @@ type GroupSettings struct {
 	Accept     int64  `json:"accept,omitempty"`      // time for an assigned agent's first answer; 0 = any time
 	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
 	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
+	Relax      int64  `json:"relax,omitempty"`       // how long to wait for an agent with the skills and the language at most
 }
 
 // Load is how many conversations an agent has.
@@ -303,6 +294,9 @@ type AgentAccount struct {
 	Role     perm.Role
 	Locale   string // "" = that of the browser
 	Disabled bool   // may not log in
+
+	Skills    string // separated by commas, in order; see Skills
+	Languages string // that the agent speaks, likewise; "" = any
 }
 
 // Actor returns the agent as an actor.
