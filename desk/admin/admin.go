@@ -253,7 +253,7 @@ func unitOf(field string) time.Duration {
 	switch field {
 	case "accept", "sticky_wait", "relax":
 		return time.Second
-	case "idle_bot", "idle_wait", "idle_chat", "warn_for":
+	case "idle_bot", "idle_wait", "idle_chat", "warn_for", "away":
 		return time.Minute
 	case "reopen":
 		return time.Hour

@@ -104,6 +104,8 @@ func usual(field string) []any {
 		return []any{int(store.DefaultWarnFor.Minutes())}
 	case "sticky_days":
 		return []any{store.DefaultStickyDays}
+	case "away":
+		return []any{int(store.DefaultAway.Minutes())}
 	case "relax":
 		return []any{int(store.DefaultRelax.Seconds())}
 	case "sticky_wait":

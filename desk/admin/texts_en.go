@@ -96,6 +96,8 @@ var englishTexts = map[string]string{ // never changed
 	"agents.languages.help":     "Codes separated by commas, such as en, zh. Customers in one of these languages come here first, others only after they have waited. Empty: all languages.",
 	"groups.relax":              "Wait for skills and language (seconds)",
 	"groups.relax.help":         "After that any agent of the group gets the chat. Empty: %d. At most 3600.",
+	"groups.away":               "Agent away: back to the queue after (minutes)",
+	"groups.away.help":          "A customer who waits for an answer of an agent who is away or invisible goes back to the queue, to the old place. Empty: %d. At most 43200.",
 	"priority.urgent":           "Urgent",
 	"priority.high":             "High",
 	"priority.normal":           "Normal",

@@ -96,6 +96,8 @@ var chineseTexts = map[string]string{ // never changed
 	"agents.languages.help":     "语言代码，用英文逗号分隔，如 en, zh。优先接待这些语言的客户，其他客户等待一段时间后才会分配过来。留空表示所有语言。",
 	"groups.relax":              "等待技能和语言（秒）",
 	"groups.relax.help":         "超过后组内任何客服都可接待。留空为 %d，最多 3600。",
+	"groups.away":               "客服离开：返回队列前等待（分钟）",
+	"groups.away.help":          "客服离开或隐身时，仍在等待回复的客户会回到队列的原位置。留空为 %d，最多 43200。",
 	"priority.urgent":           "紧急",
 	"priority.high":             "高",
 	"priority.normal":           "普通",

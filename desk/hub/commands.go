@@ -23,7 +23,9 @@ func (s *Session) handle(cmd proto.Command) {
 	if _, again := cmd.Payload.(*proto.Hello); !again && !s.allowed(cmd, who) {
 		return
 	}
+	s.use(cmd.Payload)
 	switch p := cmd.Payload.(type) {
+	case *proto.Active:
 	case *proto.Typing:
 		h.typing(s, who, cmd.Conv, p.On)
 	case *proto.Send:

@@ -90,6 +90,9 @@ func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) 
 		}
 	}
 	q.roster.moved(before, c, out.Events)
+	if before.Owner.Kind == store.Agent && !before.Owner.Is(c.Owner) {
+		q.replanOf(before.Owner.ID) // it may be away now
+	}
 	if before.State == store.Queued && c.State == store.Assigned {
 		p := q.pace[c.Group]
 		if p == nil {
@@ -120,7 +123,7 @@ func (r *roster) moved(before, c *store.Conversation, events []store.Event) {
 	switch {
 	case was != nil && was != is && missed(events): // the same as the store has done
 		if was.Missed++; was.Missed >= store.MissedForAway && was.Status == store.Online {
-			was.Status = store.Away
+			was.be(store.Away, c.At)
 		}
 		r.change(was)
 	case is != nil && was == is && before.RepliedAt == 0 && c.RepliedAt != 0 && is.Missed != 0:
@@ -211,6 +214,9 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 func (h *Hub) detach(s *Session) {
 	h.mu.Lock()
 	who := s.who()
+	if m := h.queue.roster.members[who.actor.ID]; m != nil {
+		m.used = max(m.used, s.used.Load())
+	}
 	last := h.sessions.leave(s, who.actor)
 	var keep []store.Leave
 	switch {

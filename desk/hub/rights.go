@@ -31,7 +31,7 @@ func rightOf(command string) right {
 		return right{staff: perm.Override}
 	case "contact.block":
 		return right{staff: perm.Block}
-	case "status", "agents":
+	case "status", "agents", "active":
 		return right{any: true}
 	case "ping":
 		return right{customer: true, any: true}

@@ -26,7 +26,7 @@ func mayUse() map[string]string {
 		"note.send": "asm", "tag": "asm", "priority": "asm", "canned.list": "asm", "contact.patch": "asm",
 		"watch": "asmr", "unwatch": "asmr", "history": "asmr", "search": "asmr", "contact.get": "asmr",
 		"assign": "sm", "contact.block": "sm",
-		"status": "asmr", "agents": "asmr", "ping": "casmr",
+		"status": "asmr", "agents": "asmr", "active": "asmr", "ping": "casmr",
 		"hello": "", "unknown": "", "": "",
 	}
 }

@@ -32,6 +32,9 @@ type member struct {
 	changed uint64 // value of roster.changes when its state changed last
 	chosen  uint64 // that value when SetStatus was called last
 	ready   int64  // the router leaves it alone until then, because its first connection is so new
+	since   int64  // when its status changed, Unix milliseconds; 0 = before the start
+	used    int64  // when it came, or did something in a session that has ended
+	idle    bool   // it is away because it did nothing
 	unsaved bool   // status and GoneAt are to be written
 	faded   bool   // the grace of a member without a connection is over
 
@@ -161,10 +164,11 @@ func (q *queue) came(who identity) {
 		q.roster.members[a.ID] = m
 		q.router.stale.Store(true)
 	}
-	m.GoneAt, m.faded, m.unsaved = 0, false, true
-	m.ready = q.o.Now().Add(q.o.Limits.AgentSettle).UnixMilli()
+	now := q.o.Now()
+	m.GoneAt, m.faded, m.unsaved, m.used = 0, false, true, now.UnixMilli()
+	m.ready = now.Add(q.o.Limits.AgentSettle).UnixMilli()
 	if m.Status == store.Offline {
-		m.Status = store.Online
+		m.be(store.Online, m.used)
 	}
 	q.roster.change(m)
 	q.replanOf(m.ID)
@@ -219,6 +223,7 @@ func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
 		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: !m.NoChats,
 		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
+		Idle: m.idle,
 	}
 	if i.Groups == nil {
 		i.Groups = []string{}
@@ -232,7 +237,7 @@ func (q *queue) statusOf(agent string) *proto.AgentStatus {
 	if m == nil {
 		return nil
 	}
-	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: !m.NoChats, Active: q.dir.active(agent), Capacity: m.Capacity}
+	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: !m.NoChats, Active: q.dir.active(agent), Capacity: m.Capacity, Idle: m.idle}
 }
 
 // serves reports whether a member takes conversations now, full or not.

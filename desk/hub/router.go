@@ -98,6 +98,11 @@ func (r *router) turn() (wait time.Duration, deaf bool) {
 	h.mu.Unlock()
 	h.ticker.wake()
 	if err == nil {
+		var leave int64
+		leave, err = r.leave(now)
+		due = earlier(due, leave)
+	}
+	if err == nil {
 		var sticky int64
 		sticky, err = r.route()
 		due = earlier(due, sticky)

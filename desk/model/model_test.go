@@ -325,7 +325,7 @@ func (p *person) agentStep() {
 	case 9:
 		p.do([]string{"watch", "unwatch"}[p.rng.IntN(2)], conv, map[string]any{})
 	case 10:
-		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away"}[p.rng.IntN(3)], "accepting": p.rng.IntN(2) == 0})
+		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away", "finishing", "offline"}[p.rng.IntN(5)], "accepting": p.rng.IntN(2) == 0})
 	case 11:
 		p.do("priority", conv, proto.Priority{Priority: []string{"urgent", "high", "normal", "low"}[p.rng.IntN(4)]})
 	default:

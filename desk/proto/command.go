@@ -165,6 +165,8 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Status) }, check: checkStatus}, true
 	case "agents":
 		return kind{payload: func() any { return new(Agents) }}, true
+	case "active":
+		return kind{payload: func() any { return new(Active) }, noID: true}, true
 	case "assign":
 		return kind{payload: func() any { return new(Assign) }, check: checkAssign, conv: true}, true
 	case "priority":

@@ -7,10 +7,13 @@ import (
 
 // Status is what an agent says about itself, or what another with that right says about it.
 type Status struct {
-	Status    string `json:"status"`    // online, busy, away or offline
+	Status    string `json:"status"`    // online, busy, away, finishing or offline
 	Accepting *bool  `json:"accepting"` // absent = as it was
 	Agent     string `json:"agent"`     // "" = the sender
 }
+
+// Active says that somebody works at the client.
+type Active struct{}
 
 // Agents asks for all members of staff and for the queues.
 type Agents struct{}
@@ -46,9 +49,9 @@ type Decline struct{}
 func checkStatus(p any) *Error {
 	s := p.(*Status)
 	switch s.Status {
-	case "online", "busy", "away", "offline":
+	case "online", "busy", "away", "finishing", "offline":
 	default:
-		return fail(CodeBadRequest, `status must be "online", "busy", "away" or "offline"`)
+		return fail(CodeBadRequest, `status must be "online", "busy", "away", "finishing" or "offline"`)
 	}
 	if len(s.Agent) > maxIDBytes {
 		return fail(CodeBadRequest, fmt.Sprintf("agent is over %d bytes", maxIDBytes))
@@ -83,8 +86,9 @@ func checkHandoff(p any) *Error {
 type AgentStatus struct {
 	Status    string `json:"status"`
 	Accepting bool   `json:"accepting"`
-	Active    int    `json:"active"`   // conversations that the agent has
-	Capacity  int    `json:"capacity"` // 0 = none
+	Active    int    `json:"active"`         // conversations that the agent has
+	Capacity  int    `json:"capacity"`       // 0 = none
+	Idle      bool   `json:"idle,omitempty"` // away because nothing was done
 }
 
 // Me is the identity of the client that is welcomed. Role and permissions are those of an agent.
@@ -106,6 +110,7 @@ type AgentInfo struct {
 	Capacity  int      `json:"capacity"` // 0 = none
 	Groups    []string `json:"groups"`
 	Online    bool     `json:"online"`
+	Idle      bool     `json:"idle,omitempty"` // away because nothing was done
 }
 
 // GroupInfo is the queue of a group.

@@ -224,6 +224,7 @@ func (g *Group) Check() error {
 	i.between("sticky_days", int64(g.Settings.StickyDays), MaxSticky)
 	i.between("sticky_wait", g.Settings.StickyWait, maxAccept)
 	i.between("relax", g.Settings.Relax, maxAccept)
+	i.between("away", g.Settings.Away, maxTimer)
 	return i.err()
 }
 

@@ -26,7 +26,7 @@ const (
 	TransferAgent Trigger = "transfer_agent" // the owner passes it on to Move.To
 	TransferGroup Trigger = "transfer_group" // the owner passes it on to the queue of Move.Group
 	Return        Trigger = "return"         // the owner gives it back to the queue
-	OwnerGone     Trigger = "owner_gone"     // the owner is offline for too long
+	OwnerGone     Trigger = "owner_gone"     // the owner is offline or away for too long
 	NoAnswer      Trigger = "no_answer"      // the owner did not say anything in time
 	CustomerClose Trigger = "customer_close"
 	AgentClose    Trigger = "agent_close"

@@ -212,6 +212,7 @@ type GroupSettings struct {
 	Accept     int64  `json:"accept,omitempty"`      // time for an assigned agent's first answer; 0 = any time
 	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
 	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
+	Away       int64  `json:"away,omitempty"`        // how long a customer waits for an agent that is away before the chat returns
 	Relax      int64  `json:"relax,omitempty"`       // how long to wait for an agent with the skills and the language at most
 }
 

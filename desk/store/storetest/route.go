@@ -211,3 +211,17 @@ func testRelax(t *testing.T, r *rig) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// testStatuses: every status is kept, and only Offline ends with a connection.
+func testStatuses(t *testing.T, r *rig) {
+	for _, s := range store.Statuses() {
+		r.must(r.SetStatus(t.Context(), r.lin.ID, s, true))
+		if m := r.member(r.lin.ID); m.Status != s {
+			t.Errorf("%s is kept as %s", s, m.Status)
+		}
+		r.must(r.SetGone(t.Context(), r.lin.ID, 0))
+		if m := r.member(r.lin.ID); (m.Status == s) == (s == store.Offline) {
+			t.Errorf("%s is %s with a connection", s, m.Status)
+		}
+	}
+}
