@@ -15,7 +15,7 @@ func TestManageSaysTheUsualTimes(t *testing.T) {
 	p := managed(t)
 	for path, want := range map[string]map[string]string{
 		"/admin/sites/new":  {"idle_bot": "Empty: 15.", "idle_wait": "Empty: 10.", "idle_chat": "Empty: 30.", "warn_for": "Empty: 2."},
-		"/admin/groups/new": {"sticky_days": "Empty: 7.", "sticky_wait": "Empty: 30."},
+		"/admin/groups/new": {"sticky_days": "Empty: 7.", "sticky_wait": "Empty: 30.", "relax": "Empty: 60.", "away": "Empty: 10."},
 	} {
 		body := p.get(path, http.StatusOK)
 		for field, says := range want {

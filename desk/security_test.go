@@ -64,6 +64,7 @@ func routeRights() map[string]string {
 	rights["POST /api/v1/agent/factor/recovery"], rights["POST /api/v1/agent/factor/remove"] = "asmr", "asmr"
 	rights["POST /admin/agents/{id}/factor"] = "m"
 	rights["POST /admin/agents/{id}/password"], rights["POST /admin/sites/{id}/secret"] = "m", "m"
+	rights["GET /admin/sites/{id}/rules"], rights["POST /admin/sites/{id}/rules"] = "m", "m"
 	return rights
 }
 

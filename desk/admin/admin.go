@@ -99,6 +99,7 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/groups/{id}", p.editGroup), manage("POST /admin/groups/{id}", p.saveGroup), manage("POST /admin/groups/{id}/delete", p.deleteGroup),
 		manage("GET /admin/sites", p.sites), manage("GET /admin/sites/new", p.newSite), manage("POST /admin/sites", p.createSite),
 		manage("GET /admin/sites/{id}", p.editSite), manage("POST /admin/sites/{id}", p.saveSite), manage("POST /admin/sites/{id}/secret", p.changeSecret),
+		manage("GET /admin/sites/{id}/rules", p.editRules), manage("POST /admin/sites/{id}/rules", p.saveRules),
 		manage("GET /admin/canned", p.canned), manage("GET /admin/canned/new", p.newCanned), manage("POST /admin/canned", p.createCanned),
 		manage("GET /admin/canned/{id}", p.editCanned), manage("POST /admin/canned/{id}", p.saveCanned), manage("POST /admin/canned/{id}/delete", p.deleteCanned),
 		manage("GET /admin/bots", p.bots), manage("GET /admin/bots/new", p.newBot), manage("POST /admin/bots", p.createBot),
@@ -255,9 +256,9 @@ func (q *request) reason(p store.Problem) string {
 // unitOf returns the unit in which a time is entered, 0 for everything else.
 func unitOf(field string) time.Duration {
 	switch field {
-	case "accept", "sticky_wait":
+	case "accept", "sticky_wait", "relax":
 		return time.Second
-	case "idle_bot", "idle_wait", "idle_chat", "warn_for", "away_after":
+	case "idle_bot", "idle_wait", "idle_chat", "warn_for", "away_after", "away":
 		return time.Minute
 	case "reopen":
 		return time.Hour

@@ -56,6 +56,7 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 func (q *request) agentEntered(a *store.AgentAccount) {
 	a.Name, a.Role, a.Capacity = q.line("name"), perm.Role(q.Value("role")), int(q.number("capacity"))
 	a.Locale, a.Disabled = q.Value("locale"), q.Value("disabled") != ""
+	a.Skills, a.Languages = store.Skills(q.line("skills")), store.Languages(q.line("languages"))
 	switch q.Value("chats") {
 	case "yes":
 		a.NoChats = false
@@ -155,6 +156,8 @@ func (p *Pages) editAgent(q *request) {
 func (q *request) accountShown(a *store.AgentAccount) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
 	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "chats": {chatsOf(a)}, "locale": {a.Locale}}
+	shown.Set("skills", strings.ReplaceAll(a.Skills, ",", ", "))
+	shown.Set("languages", strings.ReplaceAll(a.Languages, ",", ", "))
 	tick(shown, "disabled", a.Disabled)
 	for g, agents := range members {
 		if slices.Contains(agents, a.ID) {
@@ -221,6 +224,8 @@ func agentDifference(before, a store.AgentAccount) string {
 	add("name", before.Name, a.Name)
 	add("capacity", strconv.Itoa(before.Capacity), strconv.Itoa(a.Capacity))
 	add("takes chats", chatsOf(&before), chatsOf(&a))
+	add("skills", before.Skills, a.Skills)
+	add("languages", before.Languages, a.Languages)
 	add("disabled", strconv.FormatBool(before.Disabled), strconv.FormatBool(a.Disabled))
 	return strings.Join(parts, ", ")
 }

@@ -109,6 +109,10 @@ func usual(field string) []any {
 		return []any{int(store.DefaultAwayAfter.Minutes())}
 	case "sticky_days":
 		return []any{store.DefaultStickyDays}
+	case "away":
+		return []any{int(store.DefaultAway.Minutes())}
+	case "relax":
+		return []any{int(store.DefaultRelax.Seconds())}
 	case "sticky_wait":
 		return []any{int(store.DefaultStickyWait.Seconds())}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -48,6 +49,7 @@ func (q *request) groupEntered(g *store.Group) ([]string, error) {
 		Strategy: q.Value("strategy"), MaxQueue: int(q.number("max_queue")), Accept: q.number("accept") * 1000,
 		StickyDays: int(q.number("sticky_days")), StickyWait: q.number("sticky_wait") * 1000,
 		Hours: q.hoursEntered(),
+		Relax: q.number("relax") * 1000, Away: q.number("away") * time.Minute.Milliseconds(),
 	}
 	if err := g.Check(); err != nil {
 		q.failed(err)
@@ -155,6 +157,7 @@ func (q *request) groupShown(g *store.Group) (url.Values, error) {
 	shown := url.Values{
 		"name": {g.Name}, "strategy": {g.Settings.Strategy}, "max_queue": {unlessZero(int64(g.Settings.MaxQueue))}, "accept": {unlessZero(g.Settings.Accept / 1000)},
 		"sticky_days": {unlessZero(int64(g.Settings.StickyDays))}, "sticky_wait": {unlessZero(g.Settings.StickyWait / 1000)},
+		"relax": {unlessZero(g.Settings.Relax / 1000)}, "away": {unlessZero(g.Settings.Away / time.Minute.Milliseconds())},
 		"members": slices.Sorted(slices.Values(members[g.ID])),
 	}
 	showHours(shown, &g.Settings.Hours)

@@ -32,6 +32,7 @@ type sitePage struct {
 	Rows    []int    // of the pre-chat fields
 	Calls   []int    // rows of the proactive
 	Bots    []store.BotAccount
+	Rules   int // how many rules there are
 }
 
 // FieldTypes returns the types of questions before a chat.
@@ -52,7 +53,7 @@ func (q *request) siteForm(status int, s store.Site) {
 		q.failed(err)
 		return
 	}
-	page := sitePage{lists: all, ID: s.ID, Key: s.Key}
+	page := sitePage{lists: all, ID: s.ID, Key: s.Key, Rules: len(s.Settings.Rules)}
 	if page.Bots, err = q.p.o.Store.Cold().Bots(q.ctx()); err != nil {
 		q.failed(err)
 		return

@@ -245,7 +245,7 @@ func (f *Front) forceStatus(w http.ResponseWriter, r *http.Request, s store.Agen
 		return
 	}
 	if !in.Status.Valid() {
-		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "status must be online, busy, away or offline."})
+		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "status must be online, busy, away, finishing or offline."})
 		return
 	}
 	agent := r.PathValue("id")

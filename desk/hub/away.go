@@ -15,12 +15,12 @@ const (
 	reasonAway = "away"
 )
 
-// line is the queue of a group, "" = everybody's, for the customers of one site. The group's hours count where it has
+// counter is the queue of a group, "" = everybody's, for the customers of one site. The group's hours count where it has
 // some, else the site's.
-type line struct{ site, group string }
+type counter struct{ site, group string }
 
-// lineState is what is known of a line, and what its customers have been told. Hub.mu guards it.
-type lineState struct {
+// counterState is what is known of a counter, and what its customers have been told. Hub.mu guards it.
+type counterState struct {
 	edition uint64 // of the settings that open and until were made from
 	open    bool   // by the hours
 	until   int64  // open stays as it is, Unix milliseconds; 0 = for good
@@ -38,21 +38,21 @@ func (d *staffData) schedules() {
 	}
 }
 
-// schedule returns the hours of a line, nil for always.
-func (r *roster) schedule(l line) *hours.Schedule {
+// schedule returns the hours of a counter, nil for always.
+func (r *roster) schedule(l counter) *hours.Schedule {
 	if s := r.hours[l.group]; s != nil {
 		return s
 	}
 	return r.hours[l.site]
 }
 
-// at returns the state of a line, whose hours are right.
-func (q *queue) at(l line, now int64) *lineState {
-	st := q.lines[l]
+// at returns the state of a counter, whose hours are right.
+func (q *queue) at(l counter, now int64) *counterState {
+	st := q.counters[l]
 	fresh := st == nil
 	if fresh {
-		st = &lineState{}
-		q.lines[l] = st
+		st = &counterState{}
+		q.counters[l] = st
 	}
 	if fresh || st.edition != q.roster.edition || st.until != 0 && now >= st.until {
 		open, until := q.roster.schedule(l).At(q.o.Now())
@@ -67,8 +67,8 @@ func (q *queue) at(l line, now int64) *lineState {
 	return st
 }
 
-// away says why nobody is there for a line, and when that may change by itself, 0 = never.
-func (q *queue) away(l line, now int64) (is proto.Away, next int64) {
+// away says why nobody is there for a counter, and when that may change by itself, 0 = never.
+func (q *queue) away(l counter, now int64) (is proto.Away, next int64) {
 	st := q.at(l, now)
 	if !st.open {
 		return proto.Away{Reason: awayHours, Opens: st.until}, st.until
@@ -111,19 +111,19 @@ func (q *queue) absence(group string, now int64) int64 {
 func (h *Hub) away(site, group string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	is, _ := h.queue.away(line{site, group}, h.o.Now().UnixMilli())
+	is, _ := h.queue.away(counter{site, group}, h.o.Now().UnixMilli())
 	return is.Reason != ""
 }
 
-// lineOf returns the line of a customer: that of its open conversation, or that of the next one.
-func (q *queue) lineOf(contact, site string) line {
+// counterOf returns the counter of a customer: that of its open conversation, or that of the next one.
+func (q *queue) counterOf(contact, site string) counter {
 	if all := q.dir.byContact[contact]; len(all) > 0 {
-		return line{site, all[0].conv.Group}
+		return counter{site, all[0].conv.Group}
 	}
-	return line{site, q.roster.sites[site].Group}
+	return counter{site, q.roster.sites[site].Group}
 }
 
-// tellsAway returns what the welcome of a customer says about its line, nil while somebody is there. Changes after that
+// tellsAway returns what the welcome of a customer says about its counter, nil while somebody is there. Changes after that
 // are told to the session, whatever its phase.
 func (h *Hub) tellsAway(who identity) *proto.Away {
 	if who.actor.Kind != store.Customer {
@@ -131,13 +131,13 @@ func (h *Hub) tellsAway(who identity) *proto.Away {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if told := h.queue.at(h.queue.lineOf(who.actor.ID, who.site), h.o.Now().UnixMilli()).told; told.Reason != "" {
+	if told := h.queue.at(h.queue.counterOf(who.actor.ID, who.site), h.o.Now().UnixMilli()).told; told.Reason != "" {
 		return &told
 	}
 	return nil
 }
 
-// tellAway tells customers whose line has changed. It returns when the next line may change by itself, 0 = never.
+// tellAway tells customers whose counter has changed. It returns when the next counter may change by itself, 0 = never.
 func (h *Hub) tellAway(now int64) (due int64) {
 	type note struct {
 		away proto.Away
@@ -146,8 +146,8 @@ func (h *Hub) tellAway(now int64) (due int64) {
 	var notes []note
 	h.mu.Lock()
 	q := &h.queue
-	changed := make(map[line]proto.Away)
-	for l, st := range q.lines {
+	changed := make(map[counter]proto.Away)
+	for l, st := range q.counters {
 		is, next := q.away(l, now)
 		due = earlier(due, next)
 		if is != st.told {
@@ -156,41 +156,41 @@ func (h *Hub) tellAway(now int64) (due int64) {
 	}
 	if len(changed) > 0 {
 		for contact, to := range h.sessions.contacts {
-			if is, has := changed[q.lineOf(contact, to[0].who().site)]; has {
+			if is, has := changed[q.counterOf(contact, to[0].who().site)]; has {
 				notes = append(notes, note{is, to})
 			}
 		}
 	}
 	h.mu.Unlock()
 	for _, n := range notes {
-		tellLine(n.away, n.to)
+		tellCounter(n.away, n.to)
 	}
 	return due
 }
 
-// tellLine sends what a line's customers are told. It is never lost: a session that is being resumed gets it then.
-func tellLine(is proto.Away, to []*Session) {
+// tellCounter sends what a counter's customers are told. It is never lost: a session that is being resumed gets it then.
+func tellCounter(is proto.Away, to []*Session) {
 	frame := proto.Event("ev.away", "", 0, is)
 	for _, s := range to {
 		s.deliver("", 0, frame)
 	}
 }
 
-// lineMoved tells a customer whose conversation has come to another line, by a transfer, by its end or by going on.
-func (h *Hub) lineMoved(n *news) {
+// counterMoved tells a customer whose conversation has come to another counter, by a transfer, by its end or by going on.
+func (h *Hub) counterMoved(n *news) {
 	c := &n.out.Conv
 	if len(n.customers) == 0 {
 		return
 	}
 	h.mu.Lock()
 	q := &h.queue
-	was, now := line{c.Site, n.before.Group}, q.lineOf(c.Contact, c.Site)
+	was, now := counter{c.Site, n.before.Group}, q.counterOf(c.Contact, c.Site)
 	if n.before.ID == "" {
 		was.group = q.roster.sites[c.Site].Group
 	}
 	told := q.at(now, q.o.Now().UnixMilli()).told
 	h.mu.Unlock()
 	if was != now {
-		tellLine(told, n.customers)
+		tellCounter(told, n.customers)
 	}
 }

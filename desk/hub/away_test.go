@@ -27,7 +27,7 @@ func (c *alarmClock) between(from, to int) hours.Hours {
 	return hours.Hours{Zone: zone, Week: [7]string(slices.Repeat([]string{day}, 7))}
 }
 
-// lineTold returns what a customer knows of its line.
+// lineTold returns what a customer knows of its counter.
 func lineTold(c *desktest.Client) (away proto.Away) {
 	if w, _ := c.Welcome(); w.Away != nil {
 		away = *w.Away
@@ -57,8 +57,8 @@ func (r *routeRig) leaves(c *desktest.Client, text string) (conv string, e proto
 	return f.C, e
 }
 
-// asks asks for a person and returns the error.
-func (r *routeRig) asks(c *desktest.Client, conv string) (e proto.Error) {
+// handsOff asks for a person and returns the error.
+func (r *routeRig) handsOff(c *desktest.Client, conv string) (e proto.Error) {
 	r.t.Helper()
 	f, err := c.Do(r.ctx, "conv.handoff", conv, proto.Handoff{})
 	r.ok(err)
@@ -94,7 +94,7 @@ func TestLeftMessageStory(t *testing.T) {
 
 	conv := r.open(ann, "bot")
 	r.event(ann, conv, fromBot)
-	if e := r.asks(ann, conv); e.Code != proto.CodeBusy || e.Reason != reasonAway || e.RetryMS == 0 {
+	if e := r.handsOff(ann, conv); e.Code != proto.CodeBusy || e.Reason != reasonAway || e.RetryMS == 0 {
 		t.Errorf("asking for a person: %+v", e)
 	}
 	ann.SendPayload(conv, "Talk to a person", "human")
@@ -162,12 +162,12 @@ func TestHoursChangeWhileCustomersAreThere(t *testing.T) {
 	r.isTold(ann, awayHours)
 	r.isTold(ben, awayHours)
 	r.still(conv, store.Queued)
-	if e := r.asks(ben, bens); e.Reason != reasonAway {
+	if e := r.handsOff(ben, bens); e.Reason != reasonAway {
 		t.Errorf("asking after the end: %+v", e)
 	}
 	r.sets(store.SiteSettings{Hours: r.clock.between(-30, 30)})
 	r.isTold(ann, "")
-	if e := r.asks(ben, bens); e.Code != "" {
+	if e := r.handsOff(ben, bens); e.Code != "" {
 		t.Errorf("asking when the hours are longer: %+v", e)
 	}
 	r.group.Settings.Hours = r.clock.between(20, 40) // the group's own
@@ -223,7 +223,7 @@ func TestNobodyIsOnline(t *testing.T) {
 	r.pass(2 * time.Minute)
 	r.isTold(ann, awayAbsent)
 	r.isTold(ben, awayAbsent)
-	if e := r.asks(ben, bens); e.Reason != reasonAway {
+	if e := r.handsOff(ben, bens); e.Reason != reasonAway {
 		t.Errorf("asking for a person: %+v", e)
 	}
 	boss := r.without("boss", perm.Supervisor) // online, and takes no chats
@@ -252,7 +252,7 @@ func TestNobodyIsOnline(t *testing.T) {
 	r.still(conv, store.Queued)
 	r.status(boss, store.Online, true)
 	r.isTold(ann, "")
-	if e := r.asks(ben, bens); e.Code != "" {
+	if e := r.handsOff(ben, bens); e.Code != "" {
 		t.Errorf("asking when somebody is there: %+v", e)
 	}
 }
@@ -319,11 +319,11 @@ func TestLeftMessageBesideAFullQueue(t *testing.T) {
 	if c := r.conv(conv); e.Code != "" || c.State != store.Deferred {
 		t.Errorf("%+v, %+v", e, c)
 	}
-	if e := r.asks(ann, conv); e.Reason != "queue_full" {
+	if e := r.handsOff(ann, conv); e.Reason != "queue_full" {
 		t.Errorf("asking for a person: %+v", e)
 	}
 	r.ok(lin.Take(r.ctx, first))
-	if e := r.asks(ann, conv); e.Code != "" {
+	if e := r.handsOff(ann, conv); e.Code != "" {
 		t.Errorf("asking when there is room: %+v", e)
 	}
 	r.other(ann, position(1))

@@ -23,7 +23,9 @@ func (s *Session) handle(cmd proto.Command) {
 	if _, again := cmd.Payload.(*proto.Hello); !again && !s.allowed(cmd, who) {
 		return
 	}
+	s.use(cmd.Payload)
 	switch p := cmd.Payload.(type) {
+	case *proto.Active:
 	case *proto.Typing:
 		h.typing(s, who, cmd.Conv, p.On)
 	case *proto.Send:
@@ -80,6 +82,8 @@ func (s *Session) handle(cmd proto.Command) {
 		s.contactBlock(cmd, who, p)
 	case *proto.Tag:
 		s.tag(cmd, who, p)
+	case *proto.Priority:
+		s.setPriority(cmd, who, p)
 	case *proto.Rate:
 		s.rate(cmd, who, p)
 	default: // a second hello

@@ -12,7 +12,9 @@ import (
 type directory struct {
 	open      map[string]*entry
 	byContact map[string][]*entry
-	queue     []*entry                     // in queue order
+	queue     []*entry          // in queue order
+	lines     map[line][]*entry // the same by line, each in queue order
+	lineOf    func(*store.Conversation) line
 	byAgent   map[string]map[string]*entry // assigned ones by agent, then by id
 	plan      plan                         // what the timers will do
 }
@@ -25,12 +27,16 @@ type entry struct {
 	left     int64    // since when the customer has no connection, 0 = it has one
 	leftKept bool     // left is stored
 	former   []string // agents that passed it on and still watch
+	line     line     // while it waits
 	due      int64    // when a timer looks at it, 0 = never
 	slot     int      // in the plan
 }
 
-func newDirectory() *directory {
-	return &directory{open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry)}
+func newDirectory(lineOf func(*store.Conversation) line) *directory {
+	return &directory{
+		open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry),
+		lines: make(map[line][]*entry), lineOf: lineOf,
+	}
 }
 
 // apply takes over a committed state and returns the one before. Outcomes arrive in commit order, so the newer one is
@@ -46,10 +52,10 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 		d.byContact[c.Contact] = append(d.byContact[c.Contact], e)
 	}
 	before = e.conv
-	if before.State == store.Queued && c.State != store.Queued {
-		if i, ok := d.find(before); ok {
-			d.queue = slices.Delete(d.queue, i, i+1)
-		}
+	waited := before.State == store.Queued
+	moves := waited != (c.State == store.Queued) || (waited && (before.CompareQueue(&c) != 0 || d.lineOf(&c) != e.line))
+	if moves && waited {
+		d.dequeue(e)
 	}
 	if before.Owner.Kind == store.Agent && !before.Owner.Is(c.Owner) {
 		d.release(before)
@@ -58,9 +64,10 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 		d.seat(e, c)
 	}
 	e.conv = c
-	if c.State == store.Queued && before.State != store.Queued {
-		i, _ := d.find(c)
-		d.queue = slices.Insert(d.queue, i, e)
+	if moves && c.State == store.Queued {
+		d.enqueue(e)
+	}
+	if !waited {
 		e.sent = 0
 	}
 	if c.State == store.Closed {
@@ -120,9 +127,7 @@ type tally struct {
 func (d *directory) active(agent string) int { return len(d.byAgent[agent]) }
 
 // find returns where a conversation is, or belongs, in the queue.
-func (d *directory) find(c store.Conversation) (int, bool) {
-	return slices.BinarySearchFunc(d.queue, &c, func(e *entry, c *store.Conversation) int { return e.conv.CompareQueue(c) })
-}
+func (d *directory) find(c store.Conversation) (int, bool) { return place(d.queue, &c) }
 
 // laneFor returns the lane of a command on a conversation. A client that names a closed, unknown or foreign conversation
 // gets a lane of its own, so that it cannot fill the lane of others.

@@ -52,6 +52,12 @@ func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 	if c.WaitingSince != 0 {
 		r.Waiting = max(h.o.Now().UnixMilli()-c.WaitingSince, 1)
 	}
+	if c.Priority != store.PriorityNormal {
+		r.Priority = c.Priority.Name()
+	}
+	if !c.Relaxed {
+		r.Skills = store.List(c.Skills)
+	}
 	return r
 }
 

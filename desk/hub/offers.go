@@ -110,7 +110,7 @@ func (q *queue) mayOffer(e *entry, target *member, who identity, p *proto.Transf
 		return refuse(store.ErrConflict)
 	case !q.room(target):
 		return refuse(store.ErrCapacity)
-	case q.shown(target) == store.Offline, len(q.sessions.agents[p.Agent]) == 0:
+	case q.shown(target) == store.Offline, target.Status == store.Finishing, len(q.sessions.agents[p.Agent]) == 0:
 		return &proto.Error{Code: proto.CodeForbidden, Text: "the agent is not there to be asked"}
 	}
 	return nil

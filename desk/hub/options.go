@@ -68,6 +68,7 @@ type Limits struct {
 	AgentGrace     time.Duration // how long an agent without a connection keeps its conversations, default 60 s
 	AgentSettle    time.Duration // how long an agent is connected before the router gives it conversations, default 3 s; negative = 0
 	OfferLife      time.Duration // of an offered conversation, default 30 s
+	IdleAway       time.Duration // how long an agent that is online does nothing before it is away, default DefaultIdleAway; negative = for ever
 	ReconcileEvery time.Duration // how often the counters of agents are compared with their conversations, default 1 min
 
 	LanePending     int // commands that wait in one lane, default 32
@@ -89,6 +90,9 @@ type Limits struct {
 // DefaultChats is Limits.Chats unless it is set: an office or a school behind one address chats, and a script that writes
 // to staff all day gets two chats a minute.
 const DefaultChats = 120
+
+// DefaultIdleAway is Limits.IdleAway unless it is set.
+const DefaultIdleAway = 15 * time.Minute
 
 // PingInterval and PongTimeout are the heartbeat that the transport keeps up.
 const (
@@ -163,6 +167,7 @@ func (o *Options) fill() error {
 	or(&l.AgentGrace, time.Minute)
 	or(&l.AgentSettle, 3*time.Second)
 	or(&l.OfferLife, 30*time.Second)
+	or(&l.IdleAway, DefaultIdleAway)
 	or(&l.ReconcileEvery, time.Minute)
 	or(&l.LanePending, 32)
 	or(&l.LaneTotal, 10_000)

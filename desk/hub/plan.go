@@ -102,6 +102,9 @@ func (q *queue) upcoming(e *entry) next {
 	if n.due != 0 {
 		n.due = max(n.due, q.since+q.o.Limits.AgentGrace.Milliseconds())
 	}
+	if c.State == store.Queued { // whoever comes back is of no account here
+		q.relaxing(&n, e)
+	}
 	return n
 }
 
@@ -142,11 +145,16 @@ func (q *queue) unanswered(n *next, c *store.Conversation) {
 		noAnswer := move
 		n.sooner(c.AssignedAt+wait.Milliseconds(), func() store.Command { return noAnswer })
 	}
-	if c.WaitingSince == 0 || len(q.sessions.agents[c.Owner.ID]) > 0 {
+	m := q.roster.members[c.Owner.ID]
+	switch {
+	case c.WaitingSince == 0:
+		return
+	case len(q.sessions.agents[c.Owner.ID]) > 0:
+		q.awayFrom(n, c, m)
 		return
 	}
 	gone := c.AssignedAt
-	if m := q.roster.members[c.Owner.ID]; m != nil {
+	if m != nil {
 		gone = max(gone, m.GoneAt)
 	}
 	move.Trigger, move.Reason = store.OwnerGone, reasonAgentGone

@@ -63,11 +63,11 @@ func (h *Hub) publish(n *news) {
 	h.keepLeft(n.keep) // the customer went before the hub knew the new conversation, or before it waited
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
-	if moved || c.State == store.Queued || c.State == store.Deferred {
+	if moved || n.out.Touched || c.State == store.Queued || c.State == store.Deferred {
 		h.tellRow(c, len(n.customers) > 0, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
-	if moved {
-		h.lineMoved(n)
+	if moved || n.out.Touched {
+		h.counterMoved(n)
 		h.ticker.wake()
 		h.router.wake()
 	}
@@ -91,6 +91,9 @@ func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) 
 		}
 	}
 	q.roster.moved(before, c, out.Events)
+	if before.Owner.Kind == store.Agent && !before.Owner.Is(c.Owner) {
+		q.replanOf(before.Owner.ID) // it may be away now
+	}
 	if before.State == store.Queued && c.State == store.Assigned {
 		p := q.pace[c.Group]
 		if p == nil {
@@ -121,7 +124,7 @@ func (r *roster) moved(before, c *store.Conversation, events []store.Event) {
 	switch {
 	case was != nil && was != is && missed(events): // the same as the store has done
 		if was.Missed++; was.Missed >= store.MissedForAway && was.Status == store.Online {
-			was.Status = store.Away
+			was.be(store.Away, c.At)
 		}
 		r.change(was)
 	case is != nil && was == is && before.RepliedAt == 0 && c.RepliedAt != 0 && is.Missed != 0:
@@ -212,6 +215,9 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 func (h *Hub) detach(s *Session) {
 	h.mu.Lock()
 	who := s.who()
+	if m := h.queue.roster.members[who.actor.ID]; m != nil {
+		m.used = max(m.used, s.used.Load())
+	}
 	last := h.sessions.leave(s, who.actor)
 	var keep []store.Leave
 	switch {

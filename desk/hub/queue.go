@@ -13,14 +13,15 @@ type queue struct {
 	since    int64             // Unix milliseconds of Start
 	offers   map[string]*offer // by conversation
 	pace     map[string]*pace  // by group
-	lines    map[line]*lineState
+	counters map[counter]*counterState
 	absent   map[string]int64 // by group, since when nobody takes chats
 }
 
 func newQueue(h *Hub) queue {
+	staff := newRoster()
 	return queue{
-		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), pace: make(map[string]*pace),
-		lines: make(map[line]*lineState), absent: make(map[string]int64),
+		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(staff.lineOf), roster: staff, offers: make(map[string]*offer), pace: make(map[string]*pace),
+		counters: make(map[counter]*counterState), absent: make(map[string]int64),
 	}
 }
 

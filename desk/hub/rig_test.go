@@ -166,7 +166,7 @@ type rig struct {
 // patient are the default limits, without the deadlines that a slow machine would miss.
 func patient() Limits {
 	const far = sqlitetest.Far
-	return Limits{HelloTimeout: far, CommandAge: far, ReadTimeout: far, SearchTimeout: far, BotTimeout: far, AgentSettle: -1}
+	return Limits{HelloTimeout: far, CommandAge: far, ReadTimeout: far, SearchTimeout: far, BotTimeout: far, AgentSettle: -1, IdleAway: -1}
 }
 
 // quick rates and waits, so that tests do not run into limits they are not about.

@@ -26,6 +26,7 @@ type roster struct {
 	due     bool                              // an ev.agent waits to be sent
 	hours   map[string]*hours.Schedule        // of groups and sites that have hours, by id
 	edition uint64                            // counts changes of the settings of groups and sites
+	spoken  map[[2]string]bool                // languages that members of a group say they speak, by group and language
 }
 
 // member is one account. Its Active is not used, because the directory counts.
@@ -34,6 +35,9 @@ type member struct {
 	changed uint64 // value of roster.changes when its state changed last
 	chosen  uint64 // that value when SetStatus was called last
 	ready   int64  // the router leaves it alone until then, because its first connection is so new
+	since   int64  // when its status changed, Unix milliseconds; 0 = before the start
+	used    int64  // when it came, or did something in a session that has ended
+	idle    bool   // it is away because it did nothing
 	unsaved bool   // status and GoneAt are to be written
 	faded   bool   // the grace of a member without a connection is over
 
@@ -83,7 +87,7 @@ func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
 }
 
 // apply takes over a reading that began when changes had the given value. Members that have changed since keep their
-// newer state. apply reports whether settings of groups or sites have changed. Hub.mu is held.
+// newer state. apply reports whether settings of groups or sites, or what members can do, have changed. Hub.mu is held.
 func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 	groups, sites := make(map[string]store.Group, len(d.groups)), make(map[string]store.Site, len(d.sites))
 	for _, g := range d.groups {
@@ -103,14 +107,15 @@ func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 	known := make(map[string]bool, len(d.staff))
 	for _, s := range d.staff {
 		known[s.ID] = true
-		r.update(s, changes)
+		differ = r.update(s, changes) || differ
 	}
 	for id, m := range r.members {
 		if !known[id] && m.changed <= changes {
 			delete(r.members, id)
+			differ = true
 		}
 	}
-	return differ
+	return r.hear() || differ
 }
 
 // siteKey returns the key by which people know a site, "" while it is not known. Any goroutine may call it.
@@ -133,14 +138,15 @@ func (r *roster) siteID(key string) string {
 	return ""
 }
 
-func (r *roster) update(s store.StaffMember, changes uint64) {
+// update takes over a reading of one member, and reports whether that changes which conversations it is there for.
+func (r *roster) update(s store.StaffMember, changes uint64) (differ bool) {
 	m := r.members[s.ID]
 	if m == nil {
 		m = &member{}
 		r.members[s.ID] = m
 		r.tell(m)
 	}
-	was := m.StaffMember
+	was, takesChats := m.StaffMember, m.takesChats()
 	if m.unsaved || m.changed > changes {
 		s.Status, s.Missed, s.GoneAt = was.Status, was.Missed, was.GoneAt
 	} else if was.GoneAt != 0 && s.GoneAt == 0 {
@@ -154,6 +160,7 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 	if m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.NoChats != was.NoChats || !slices.Equal(m.Groups, was.Groups) {
 		r.tell(m)
 	}
+	return m.Skills != was.Skills || m.Languages != was.Languages || m.takesChats() != takesChats || !slices.Equal(m.Groups, was.Groups)
 }
 
 // came notes the first connection of an agent. The agent is online again unless it has chosen otherwise.
@@ -165,10 +172,11 @@ func (q *queue) came(who identity) {
 		q.roster.members[a.ID] = m
 		q.router.stale.Store(true)
 	}
-	m.GoneAt, m.faded, m.unsaved = 0, false, true
-	m.ready = q.o.Now().Add(q.o.Limits.AgentSettle).UnixMilli()
+	now := q.o.Now()
+	m.GoneAt, m.faded, m.unsaved, m.used = 0, false, true, now.UnixMilli()
+	m.ready = now.Add(q.o.Limits.AgentSettle).UnixMilli()
 	if m.Status == store.Offline {
-		m.Status = store.Online
+		m.be(store.Online, m.used)
 	}
 	q.roster.change(m)
 	q.replanOf(m.ID)
@@ -223,6 +231,7 @@ func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
 		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: !m.NoChats,
 		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
+		Idle: m.idle,
 	}
 	if i.Groups == nil {
 		i.Groups = []string{}
@@ -236,7 +245,7 @@ func (q *queue) statusOf(agent string) *proto.AgentStatus {
 	if m == nil {
 		return nil
 	}
-	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: !m.NoChats, Active: q.dir.active(agent), Capacity: m.Capacity}
+	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: !m.NoChats, Active: q.dir.active(agent), Capacity: m.Capacity, Idle: m.idle}
 }
 
 // serves reports whether a member takes conversations now, full or not.

@@ -99,6 +99,11 @@ func (r *router) turn() (wait time.Duration, deaf bool) {
 	h.mu.Unlock()
 	h.ticker.wake()
 	if err == nil {
+		var leave int64
+		leave, err = r.leave(now)
+		due = earlier(due, leave)
+	}
+	if err == nil {
 		var sticky int64
 		sticky, err = r.route()
 		due = earlier(due, sticky)
@@ -196,9 +201,7 @@ func (r *router) refresh(now int64) error {
 func (h *Hub) refreshed(data staffData, changes uint64) {
 	h.mu.Lock()
 	if h.queue.roster.apply(data, changes) {
-		for _, e := range h.queue.dir.open {
-			h.queue.replan(e)
-		}
+		h.queue.restaffed()
 	}
 	h.mu.Unlock()
 	h.ticker.wake()

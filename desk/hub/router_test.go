@@ -275,6 +275,7 @@ func TestRouterReopenedGoesBack(t *testing.T) {
 	r.belongs(more, lin)
 	r.status(moe, store.Online, true)
 	r.ok(ann.EndConv(r.ctx, conv, "enough"))
+	r.clock.advance(time.Second)
 	r.say(ann, conv, "one thing more")
 	r.belongs(conv, lin)
 	r.ok(ann.EndConv(r.ctx, conv, "enough"))

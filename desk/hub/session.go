@@ -74,6 +74,8 @@ type Session struct {
 
 	ident atomic.Pointer[identity] // nil until hello was accepted
 
+	used atomic.Int64 // when somebody worked with it last, Unix milliseconds; of an agent's session
+
 	watched map[string]struct{}        // conversations, in sessions.watchers, too; Hub.mu guards it
 	expiry  atomic.Pointer[time.Timer] // of an agent's login
 

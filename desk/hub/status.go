@@ -46,32 +46,7 @@ func (s *Session) applyStatus(ctx context.Context, cmd proto.Command, who identi
 // has checked the permission and logged the change. The error is ErrNotFound if there is no such agent. SetStatus blocks
 // and honours ctx.
 func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, accepting *bool) (*proto.AgentStatus, error) {
-	h.mu.Lock()
-	m := h.queue.roster.members[agent]
-	h.mu.Unlock()
-	if m == nil {
-		return nil, store.ErrNotFound
-	}
-	m.setting.Lock()
-	defer m.setting.Unlock()
-	h.mu.Lock()
-	accepts := !m.NoChats
-	h.mu.Unlock()
-	if accepting != nil {
-		accepts = *accepting
-	}
-	if err := h.o.Store.SetStatus(ctx, agent, status, accepts); err != nil {
-		return nil, err
-	}
-	h.mu.Lock()
-	m.Status, m.NoChats, m.Missed = status, !accepts, 0
-	h.queue.roster.change(m)
-	m.chosen = m.changed
-	answer := h.queue.statusOf(agent)
-	h.mu.Unlock()
-	h.ticker.wake()
-	h.router.wake()
-	return answer, nil
+	return h.setStatus(ctx, agent, "", status, accepting)
 }
 
 func (s *Session) agents(cmd proto.Command) { s.reply("ok", cmd, "", s.hub.staffList()) }

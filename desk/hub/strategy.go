@@ -30,39 +30,60 @@ func (r *router) next(seen *round) (c store.Conversation, agent string) {
 		return c, ""
 	}
 	slices.SortFunc(present, func(a, b *member) int { return cmp.Compare(a.ID, b.ID) })
-	teams := make(map[string][]*member)
-	for _, e := range q.dir.queue {
-		group := e.conv.Group
-		team, known := teams[group]
-		if !known {
-			team = q.team(group, present)
-			if !slices.ContainsFunc(team, func(m *member) bool { return q.can(m, seen) }) {
-				team = nil
-			}
-			teams[group] = team
+	lines := q.served(present, seen)
+	for {
+		first := foremost(lines)
+		if first == nil {
+			return c, ""
 		}
-		if len(team) == 0 || seen.convs[e.conv.ID] {
+		e := first.waiting[0]
+		first.waiting = first.waiting[1:]
+		if seen.convs[e.conv.ID] {
 			continue
 		}
-		if agent := r.choose(&e.conv, team, seen); agent != "" {
+		if agent := r.choose(&e.conv, first.team, seen); agent != "" {
 			return e.conv, agent
 		}
 	}
-	return c, ""
 }
 
-// team returns the members of present that may get conversations of a group from the router.
-func (q *queue) team(group string, present []*member) []*member {
-	settings := q.settings(group)
+// servedLine is what waits in a line, and the agents for it.
+type servedLine struct {
+	waiting []*entry
+	team    []*member
+}
+
+// served returns the lines for which somebody is free.
+func (q *queue) served(present []*member, seen *round) []*servedLine {
+	var lines []*servedLine
+	for l, waiting := range q.dir.lines {
+		team := q.team(l, present)
+		if slices.ContainsFunc(team, func(m *member) bool { return q.can(m, seen) }) {
+			lines = append(lines, &servedLine{waiting, team})
+		}
+	}
+	return lines
+}
+
+// foremost returns the line whose first conversation comes first in the queue, nil = nobody waits.
+func foremost(lines []*servedLine) (first *servedLine) {
+	for _, l := range lines {
+		if len(l.waiting) > 0 && (first == nil || l.waiting[0].conv.CompareQueue(&first.waiting[0].conv) < 0) {
+			first = l
+		}
+	}
+	return first
+}
+
+// team returns the members of present that may get conversations of a line from the router.
+func (q *queue) team(l line, present []*member) []*member {
+	settings := q.settings(l.group)
 	if settings.Strategy == store.Manual {
 		return nil
 	}
-	if group == "" {
-		return present
-	}
 	var team []*member
 	for _, m := range present {
-		if slices.Contains(m.Groups, group) {
+		if m.in(l.group) && m.knows(l) {
 			team = append(team, m)
 		}
 	}
@@ -93,7 +114,8 @@ func (r *router) choose(c *store.Conversation, team []*member, seen *round) stri
 		if slices.ContainsFunc(can, func(m *member) bool { return m.ID == last }) {
 			return r.turnOf(c.Group, last)
 		}
-		if m := q.roster.members[last]; wait > seen.now && m != nil && m.takesChats() && len(q.sessions.agents[last]) > 0 {
+		m, l := q.roster.members[last], q.roster.lineOf(c)
+		if wait > seen.now && m != nil && m.takesChats() && m.knows(l) && len(q.sessions.agents[last]) > 0 {
 			seen.later = earlier(seen.later, wait)
 			return ""
 		}
@@ -122,7 +144,7 @@ func (r *router) last(c *store.Conversation, settings *store.GroupSettings) (age
 	if settings.Strategy == store.Sticky && now-c.LastAgentAt < settings.StickyFor().Milliseconds() {
 		return c.LastAgent, c.QueuedAt + settings.StickyWaits().Milliseconds()
 	}
-	if c.Priority <= store.PriorityReopened {
+	if c.AssignedAt != 0 && c.AssignedAt < c.QueuedAt {
 		return c.LastAgent, 0 // a reopened conversation, only if that is possible at once
 	}
 	return "", 0

@@ -328,7 +328,7 @@ func (p *person) agentStep() {
 	if p.rng.IntN(3) == 0 {
 		note = "a note of " + p.name
 	}
-	switch p.rng.IntN(16) {
+	switch p.rng.IntN(17) {
 	case 0, 1, 2:
 		p.do("take", conv, proto.Take{})
 	case 3:
@@ -346,7 +346,9 @@ func (p *person) agentStep() {
 	case 9:
 		p.do([]string{"watch", "unwatch"}[p.rng.IntN(2)], conv, map[string]any{})
 	case 10:
-		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away"}[p.rng.IntN(3)], "accepting": p.rng.IntN(2) == 0})
+		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away", "finishing", "offline"}[p.rng.IntN(5)], "accepting": p.rng.IntN(2) == 0})
+	case 11:
+		p.do("priority", conv, proto.Priority{Priority: []string{"urgent", "high", "normal", "low"}[p.rng.IntN(4)]})
 	default:
 		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
 	}

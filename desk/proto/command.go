@@ -167,8 +167,12 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Status) }, check: checkStatus}, true
 	case "agents":
 		return kind{payload: func() any { return new(Agents) }}, true
+	case "active":
+		return kind{payload: func() any { return new(Active) }, noID: true}, true
 	case "assign":
 		return kind{payload: func() any { return new(Assign) }, check: checkAssign, conv: true}, true
+	case "priority":
+		return kind{payload: func() any { return new(Priority) }, check: checkPriority, conv: true}, true
 	case "conv.handoff":
 		return kind{payload: func() any { return new(Handoff) }, check: checkHandoff, conv: true}, true
 	case "watch":

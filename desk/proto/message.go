@@ -56,6 +56,8 @@ type Row struct {
 	Site        string     `json:"site"`              // its key
 	Locale      string     `json:"locale,omitempty"`
 	ReplyTo     string     `json:"reply_to,omitempty"` // address that the customer has left for answers
+	Priority    string     `json:"priority,omitempty"` // urgent, high or low; absent = normal
+	Skills      []string   `json:"skills,omitempty"`   // that its agent must have; absent once it has waited too long for them
 }
 
 // Inbox is shown to an agent on every connect.

@@ -23,9 +23,10 @@ func TestDecodeReads(t *testing.T) {
 		"contact":      {`{"t":"contact.get","id":"1","d":{"contact":"a"}}`, Command{Type: "contact.get", ID: "1", Payload: &ContactGet{Contact: "a"}}},
 		"patch": {`{"t":"contact.patch","id":"1","d":{"contact":"a","name":" Ann\u2003","attributes":{"e.mail_1-x":" v ","gone":""}}}`,
 			Command{Type: "contact.patch", ID: "1", Payload: &ContactPatch{Contact: "a", Name: "Ann", Attributes: map[string]string{"e.mail_1-x": "v", "gone": ""}}}},
-		"block": {`{"t":"contact.block","id":"1","d":{"contact":"a","blocked":true,"reason":"spam"}}`, Command{Type: "contact.block", ID: "1", Payload: &ContactBlock{Contact: "a", Blocked: true, Reason: "spam"}}},
-		"tag":   {`{"t":"tag","id":"1","c":"k","d":{"add":["b"," a","b"],"remove":["c"]}}`, Command{Type: "tag", ID: "1", Conv: "k", Payload: &Tag{Add: []string{"a", "b"}, Remove: []string{"c"}}}},
-		"rate":  {`{"t":"conv.rate","id":"1","c":"k","d":{"score":5,"comment":"ok\n好"}}`, Command{Type: "conv.rate", ID: "1", Conv: "k", Payload: &Rate{Score: 5, Comment: "ok\n好"}}},
+		"block":    {`{"t":"contact.block","id":"1","d":{"contact":"a","blocked":true,"reason":"spam"}}`, Command{Type: "contact.block", ID: "1", Payload: &ContactBlock{Contact: "a", Blocked: true, Reason: "spam"}}},
+		"tag":      {`{"t":"tag","id":"1","c":"k","d":{"add":["b"," a","b"],"remove":["c"]}}`, Command{Type: "tag", ID: "1", Conv: "k", Payload: &Tag{Add: []string{"a", "b"}, Remove: []string{"c"}}}},
+		"priority": {`{"t":"priority","id":"1","c":"k","d":{"priority":"urgent"}}`, Command{Type: "priority", ID: "1", Conv: "k", Payload: &Priority{Priority: "urgent"}}},
+		"rate":     {`{"t":"conv.rate","id":"1","c":"k","d":{"score":5,"comment":"ok\n好"}}`, Command{Type: "conv.rate", ID: "1", Conv: "k", Payload: &Rate{Score: 5, Comment: "ok\n好"}}},
 	} {
 		got, err := Decode([]byte(c.in))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -46,6 +47,7 @@ func TestDecodeReadsRefuses(t *testing.T) {
 		want Code
 	}{
 		"receipt below zero":     {"receipt", `{"read":-1}`, CodeBadRequest},
+		"priority unknown":       {"priority", `{"priority":"soon"}`, CodeBadRequest},
 		"receipt not whole":      {"receipt", `{"read":1.5}`, CodeBadRequest},
 		"receipt too large":      {"receipt", `{"read":18446744073709551616}`, CodeBadRequest},
 		"history long contact":   {"history", `{"contact":"` + strings.Repeat("x", 65) + `"}`, CodeBadRequest},

@@ -7,10 +7,13 @@ import (
 
 // Status is what an agent says about itself, or what another with that right says about it.
 type Status struct {
-	Status    string `json:"status"`    // online, busy, away or offline
+	Status    string `json:"status"`    // online, busy, away, finishing or offline
 	Accepting *bool  `json:"accepting"` // absent = as it was
 	Agent     string `json:"agent"`     // "" = the sender
 }
+
+// Active says that somebody works at the client.
+type Active struct{}
 
 // Agents asks for all members of staff and for the queues.
 type Agents struct{}
@@ -19,6 +22,11 @@ type Agents struct{}
 type Assign struct {
 	Agent string `json:"agent"`
 	Rev   int64  `json:"rev"` // expected revision, 0 = any
+}
+
+// Priority sets the priority of an open conversation, and answers that command.
+type Priority struct {
+	Priority string `json:"priority"` // urgent, high, normal or low
 }
 
 // Handoff asks for a person instead of the bot.
@@ -41,9 +49,9 @@ type Decline struct{}
 func checkStatus(p any) *Error {
 	s := p.(*Status)
 	switch s.Status {
-	case "online", "busy", "away", "offline":
+	case "online", "busy", "away", "finishing", "offline":
 	default:
-		return fail(CodeBadRequest, `status must be "online", "busy", "away" or "offline"`)
+		return fail(CodeBadRequest, `status must be "online", "busy", "away", "finishing" or "offline"`)
 	}
 	if len(s.Agent) > maxIDBytes {
 		return fail(CodeBadRequest, fmt.Sprintf("agent is over %d bytes", maxIDBytes))
@@ -59,6 +67,14 @@ func checkAssign(p any) *Error {
 	return checkRev(a.Rev)
 }
 
+func checkPriority(p any) *Error {
+	switch p.(*Priority).Priority {
+	case "urgent", "high", "normal", "low":
+		return nil
+	}
+	return fail(CodeBadRequest, `priority must be "urgent", "high", "normal" or "low"`)
+}
+
 func checkHandoff(p any) *Error {
 	if utf8.RuneCountInString(p.(*Handoff).Reason) > maxReasonChars {
 		return fail(CodeBadRequest, fmt.Sprintf("reason is over %d characters", maxReasonChars))
@@ -70,8 +86,9 @@ func checkHandoff(p any) *Error {
 type AgentStatus struct {
 	Status    string `json:"status"`
 	Accepting bool   `json:"accepting"`
-	Active    int    `json:"active"`   // conversations that the agent has
-	Capacity  int    `json:"capacity"` // 0 = none
+	Active    int    `json:"active"`         // conversations that the agent has
+	Capacity  int    `json:"capacity"`       // 0 = none
+	Idle      bool   `json:"idle,omitempty"` // away because nothing was done
 }
 
 // Me is the identity of the client that is welcomed. Role and permissions are those of an agent.
@@ -93,6 +110,7 @@ type AgentInfo struct {
 	Capacity  int      `json:"capacity"` // 0 = none
 	Groups    []string `json:"groups"`
 	Online    bool     `json:"online"`
+	Idle      bool     `json:"idle,omitempty"` // away because nothing was done
 }
 
 // GroupInfo is the queue of a group.

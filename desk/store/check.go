@@ -142,6 +142,8 @@ func (a *AgentAccount) Check() error {
 	i.between("capacity", int64(a.Capacity), MaxCapacity)
 	i.need(a.Role.Valid(), "role", ReasonUnknown)
 	i.need(localeForm.MatchString(a.Locale), "locale", ReasonUnknown)
+	i.skills("skills", a.Skills, MaxAgentSkills)
+	i.languages("languages", a.Languages)
 	return i.err()
 }
 
@@ -193,6 +195,7 @@ func (s *SiteSettings) check(i *Invalid) {
 	s.Look.check(i)
 	i.between("away_after", s.AwayAfter, maxTimer)
 	i.hours(s.Hours)
+	i.rules(s.Rules)
 }
 
 // hostForm matches names of hosts and IPv4 addresses as browsers write them.
@@ -228,6 +231,8 @@ func (g *Group) Check() error {
 	i.between("sticky_days", int64(g.Settings.StickyDays), MaxSticky)
 	i.between("sticky_wait", g.Settings.StickyWait, maxAccept)
 	i.hours(g.Settings.Hours)
+	i.between("relax", g.Settings.Relax, maxAccept)
+	i.between("away", g.Settings.Away, maxTimer)
 	return i.err()
 }
 

@@ -28,7 +28,7 @@ const (
 	TransferAgent Trigger = "transfer_agent" // the owner passes it on to Move.To
 	TransferGroup Trigger = "transfer_group" // the owner passes it on to the queue of Move.Group
 	Return        Trigger = "return"         // the owner gives it back to the queue
-	OwnerGone     Trigger = "owner_gone"     // the owner is offline for too long
+	OwnerGone     Trigger = "owner_gone"     // the owner is offline or away for too long
 	NoAnswer      Trigger = "no_answer"      // the owner did not say anything in time
 	CustomerClose Trigger = "customer_close"
 	AgentClose    Trigger = "agent_close"
@@ -293,7 +293,7 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 	switch c.State {
 	case Queued:
 		if r.Effect&Enqueue != 0 || c.QueuedAt == 0 {
-			c.QueuedAt = in.Now
+			c.QueuedAt, c.Relaxed = in.Now, false
 		}
 	case Assigned:
 		c.AssignedAt, c.LastAgent, c.LastAgentAt, c.Excluded = in.Now, c.Owner.ID, in.Now, ""

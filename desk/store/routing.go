@@ -1,21 +1,29 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Status is what an agent says about itself.
 type Status string
 
-// Statuses. The router gives conversations to agents that are Online and take chats. An agent chooses Busy and Away, or the server
-// chooses Away after missed chats. Offline means no connection, or that the agent wants to be seen so.
+// Statuses. The router gives conversations to agents that are Online and take chats. An agent chooses Busy and Away, or the
+// server chooses Away after missed chats or because the agent does nothing. Finishing keeps the chats that there are, and
+// becomes Offline after the last one. Offline means no connection, or that the agent wants to be seen so.
 const (
-	Online  Status = "online"
-	Busy    Status = "busy"
-	Away    Status = "away"
-	Offline Status = "offline"
+	Online    Status = "online"
+	Busy      Status = "busy"
+	Away      Status = "away"
+	Finishing Status = "finishing"
+	Offline   Status = "offline"
 )
 
+// Statuses returns every status.
+func Statuses() []Status { return []Status{Online, Busy, Away, Finishing, Offline} }
+
 // Valid reports whether the status exists.
-func (s Status) Valid() bool { return s == Online || s == Busy || s == Away || s == Offline }
+func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
 
 // MissedForAway is the number of chats in a row after which an agent that does not answer in time becomes Away.
 const MissedForAway = 2
@@ -50,6 +58,8 @@ const (
 	DefaultWarnFor    = 2 * time.Minute
 	DefaultStickyDays = 7
 	DefaultStickyWait = 30 * time.Second
+	DefaultRelax      = time.Minute
+	DefaultAway       = 10 * time.Minute
 )
 
 // BotIdle returns T1 of a site, 0 = never.
@@ -83,6 +93,12 @@ func (g *GroupSettings) StickyFor() time.Duration {
 
 // StickyWaits returns for how long a conversation waits for the last agent of its customer.
 func (g *GroupSettings) StickyWaits() time.Duration { return span(g.StickyWait, DefaultStickyWait) }
+
+// Relaxes returns for how long a conversation waits for an agent with its skills and its language.
+func (g *GroupSettings) Relaxes() time.Duration { return span(g.Relax, DefaultRelax) }
+
+// AwayFor returns for how long a customer waits for an agent that is away.
+func (g *GroupSettings) AwayFor() time.Duration { return span(g.Away, DefaultAway) }
 
 // span turns the milliseconds of a setting into a duration. 0 means the default, less than 0 means 0.
 func span(ms int64, def time.Duration) time.Duration {

@@ -24,7 +24,7 @@ var (
 	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
 )
 
-// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn or Leave. Or it is a
+// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange or Relax. Or it is a
 // line of the audit log, Audit.
 type Command interface{ command() }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/hours"
@@ -41,7 +40,7 @@ type Conversation struct {
 	State       State
 	Owner       Actor
 	Group       string   // the group whose queue it belongs to, "" = everybody's
-	Priority    Priority // in the queue
+	Priority    Priority // places it in the queue
 	Epoch       int64    // increases whenever the owner changes
 	Rev         int64    // increases with every state change
 	LastSeq     uint64   // staff stream: every durable event
@@ -81,20 +80,9 @@ type Conversation struct {
 	Score   int    // 1 to 5, 0 = not rated
 	Comment string // on the score
 	Blocked bool   // the contact is blocked
-}
 
-// Priority orders the queue before time does; a lower one comes first.
-type Priority int
-
-// Priorities; the room between them is for others.
-const (
-	PriorityReopened Priority = 10
-	PriorityNormal   Priority = 20
-)
-
-// CompareQueue orders the queue by priority, then time, then id.
-func (c *Conversation) CompareQueue(other *Conversation) int {
-	return cmp.Or(cmp.Compare(c.Priority, other.Priority), cmp.Compare(c.QueuedAt, other.QueuedAt), cmp.Compare(c.ID, other.ID))
+	Skills  string // what an agent must have to get it from the router, separated by commas, in order; see List
+	Relaxed bool   // it has waited too long for an agent with its skills and language: any agent of the group gets it
 }
 
 // Kinds of events.
@@ -210,6 +198,8 @@ type SiteSettings struct {
 	Look      SiteLook    `json:"look,omitzero"`
 	Hours     hours.Hours `json:"hours,omitzero"`       // when people answer; unset = always
 	AwayAfter int64       `json:"away_after,omitempty"` // nobody takes chats for so long: messages are left
+
+	Rules []RouteRule `json:"rules,omitempty"` // which conversations go where; the first that fits counts
 }
 
 // Field is one question before a chat.
@@ -235,7 +225,9 @@ type GroupSettings struct {
 	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
 	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
 
-	Hours hours.Hours `json:"hours,omitzero"` // instead of those of the site; unset = as the site
+	Hours hours.Hours `json:"hours,omitzero"`  // instead of those of the site; unset = as the site
+	Away  int64       `json:"away,omitempty"`  // how long a customer waits for an agent that is away before the chat returns
+	Relax int64       `json:"relax,omitempty"` // how long to wait for an agent with the skills and the language at most
 }
 
 // Load is how many conversations an agent has.
@@ -319,6 +311,9 @@ type AgentAccount struct {
 	Disabled bool   // may not log in
 	Factor   bool   // has a second factor; set by FactorWrites alone
 	Linked   bool   // has an identity of single sign-on; set by IdentityWrites alone
+
+	Skills    string // separated by commas, in order; see Skills
+	Languages string // that the agent speaks, likewise; "" = any
 }
 
 // Actor returns the agent as an actor.

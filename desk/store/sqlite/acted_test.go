@@ -121,6 +121,8 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`, `DELETE FROM schema_version WHERE version >= 7`,
 		`DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`,
+		`DROP INDEX conversation_queue`, `DROP INDEX conversation_behind`, `CREATE INDEX conversation_queue ON conversation (priority, queued_at, id) WHERE state = 'queued'`,
+		`ALTER TABLE conversation DROP COLUMN skills`, `ALTER TABLE conversation DROP COLUMN relaxed`, `ALTER TABLE agent DROP COLUMN skills`, `ALTER TABLE agent DROP COLUMN languages`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)

@@ -28,6 +28,10 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.warn(c)
 	case store.Leave:
 		return t.leave(c)
+	case store.Arrange:
+		return t.arrange(c)
+	case store.Relax:
+		return t.relax(c)
 	case store.AcceptTurn:
 		return store.Outcome{}, t.acceptTurn(c)
 	case store.Audit:
@@ -100,7 +104,7 @@ func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
 		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
 		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent,
-		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ActedAt, d.ID, d.rev, d.seq)
+		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ActedAt, d.Skills, d.Relaxed, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
 	}

@@ -66,8 +66,8 @@ func (db *DB) UpdateAgent(ctx context.Context, a store.AgentAccount) error {
 		if err := a.Check(); err != nil {
 			return err
 		}
-		if err := t.exec(`UPDATE agent SET name = ?, role = ?, capacity = ?, locale = ?, disabled = ? WHERE id = ?`,
-			a.Name, string(a.Role), a.Capacity, a.Locale, a.Disabled, a.ID); err != nil {
+		if err := t.exec(`UPDATE agent SET name = ?, role = ?, capacity = ?, locale = ?, disabled = ?, skills = ?, languages = ? WHERE id = ?`,
+			a.Name, string(a.Role), a.Capacity, a.Locale, a.Disabled, a.Skills, a.Languages, a.ID); err != nil {
 			return err
 		}
 		if err := t.exec(`UPDATE agent_state SET accepting = ? WHERE agent = ?`, !a.NoChats, a.ID); err != nil {
@@ -123,6 +123,9 @@ func (t *tx) named(table, id, field string) error {
 
 func (t *tx) siteRefers(s *store.Site) error {
 	if err := t.named("grp", s.Group, "group"); err != nil {
+		return err
+	}
+	if err := t.routesRefer(s.Settings.Rules); err != nil {
 		return err
 	}
 	return t.named("bot", s.Bot, "bot")
@@ -212,7 +215,7 @@ func (t *tx) join(group, agent string) error {
 func (db *DB) DeleteGroup(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error {
 		var sites, convs, canned int
-		if err := t.row(`SELECT (SELECT count(*) FROM site WHERE grp = ?1), (SELECT count(*) FROM conversation WHERE grp = ?1 AND state <> 'closed'),
+		if err := t.row(`SELECT (SELECT count(*) FROM site s WHERE grp = ?1 OR `+sqlRuled+`), (SELECT count(*) FROM conversation WHERE grp = ?1 AND state <> 'closed'),
 			(SELECT count(*) FROM canned WHERE grp = ?1)`, id).Scan(&sites, &convs, &canned); err != nil {
 			return err
 		}

@@ -15,9 +15,9 @@ const (
 	sqlEventsCustomer = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND pseq > ? ORDER BY pseq LIMIT ?`
 	sqlAllOpenOf      = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at`
 	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
-	sqlQueue          = `SELECT ` + convColumns + ` FROM conversation c INDEXED BY conversation_queue JOIN contact p ON p.id = c.contact WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
+	sqlQueue          = `SELECT ` + convColumns + ` FROM conversation c INDEXED BY conversation_queue JOIN contact p ON p.id = c.contact WHERE c.state = 'queued' ORDER BY ` + queueOrder + ` LIMIT ?`
 	sqlLeft           = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'deferred' ORDER BY c.waiting_since, c.id LIMIT ?`
-	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.priority, c.queued_at, c.id`
+	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY ` + queueOrder
 )
 
 // reader answers reads on its own pool of read-only connections.
@@ -163,14 +163,14 @@ func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) 
 	return scanContact(r.db.QueryRowContext(ctx, `SELECT `+contactColumns+` FROM contact p WHERE p.id = ?`, id))
 }
 
-const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled,
+const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled, a.skills, a.languages,
 	coalesce((SELECT NOT t.accepting FROM agent_state t WHERE t.agent = a.id), 0), EXISTS (SELECT 1 FROM agent_factor f WHERE f.agent = a.id),
 	EXISTS (SELECT 1 FROM agent_identity n WHERE n.agent = a.id)`
 
 // scanAgent reads agentColumns, and the columns after them into more.
 func scanAgent(r scanner, more ...any) (store.AgentAccount, error) {
 	var a store.AgentAccount
-	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled, &a.NoChats, &a.Factor, &a.Linked}, more...)...)
+	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled, &a.Skills, &a.Languages, &a.NoChats, &a.Factor, &a.Linked}, more...)...)
 	return a, notFound(err)
 }
 

@@ -88,12 +88,12 @@ func (db *DB) SetGone(ctx context.Context, agent string, at int64) error {
 func (r *reader) Staff(ctx context.Context) ([]store.StaffMember, error) {
 	return list(ctx, r.db, func(s scanner) (m store.StaffMember, err error) {
 		var groups string
-		err = s.Scan(&m.ID, &m.Login, &m.Name, &m.Capacity, &m.Role, &m.Locale, &m.Status, &m.NoChats, &m.Missed, &m.GoneAt, &m.Active, &m.LastAssigned, &groups)
+		err = s.Scan(&m.ID, &m.Login, &m.Name, &m.Capacity, &m.Role, &m.Locale, &m.Skills, &m.Languages, &m.Status, &m.NoChats, &m.Missed, &m.GoneAt, &m.Active, &m.LastAssigned, &groups)
 		if groups != "" {
 			m.Groups = strings.Split(groups, " ")
 		}
 		return m, err
-	}, `SELECT a.id, a.login, a.name, a.capacity, a.role, a.locale, s.status, NOT s.accepting, s.missed, s.gone_at, s.active, s.last_assigned_at,
+	}, `SELECT a.id, a.login, a.name, a.capacity, a.role, a.locale, a.skills, a.languages, s.status, NOT s.accepting, s.missed, s.gone_at, s.active, s.last_assigned_at,
 		coalesce((SELECT group_concat(m.grp, ' ') FROM group_member m WHERE m.agent = a.id), '')
 		FROM agent a JOIN agent_state s ON s.agent = a.id WHERE NOT a.disabled ORDER BY a.id`)
 }

@@ -142,7 +142,7 @@ func TestReadPlans(t *testing.T) {
 		"state":              {sqlListState, append(a, "closed", 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_state (state=? AND opened_at"}},
 		"all":                {sqlListAll, append(a, 1, "x", 0, 1), []string{"SEARCH c USING INDEX conversation_opened (opened_at"}},
 		"queue":              {sqlQueue, []any{1}, []string{"conversation_queue"}},
-		"last of the queue":  {sqlLastQueued, []any{1}, []string{"conversation_queue (priority=?"}},
+		"last of the queue":  {sqlLastQueued, []any{1}, []string{"conversation_behind (priority=?"}},
 	} {
 		rows, err := r.cold.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+c.query, c.args...)
 		if err != nil {

@@ -11,6 +11,11 @@ import (
 // row.
 func (t *tx) step(d *draft, in store.Input) error {
 	in.Now = t.now()
+	if in.Trigger == store.OpenForHuman || in.Trigger == store.Handoff {
+		if err := t.route(&d.Conversation); err != nil {
+			return err
+		}
+	}
 	if err := t.facts(&d.Conversation, &in); err != nil {
 		return err
 	}

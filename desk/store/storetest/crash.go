@@ -157,6 +157,8 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 	for _, cmd := range []store.Command{
 		text(id, c.Actor(), "hello"),
 		store.BotTurn{Conv: id, Turn: opened.Turn, Say: []store.Say{{Body: "hi"}}, Handoff: true},
+		store.Arrange{Conv: id, By: moe, Priority: store.PriorityHigh},
+		store.Relax{Conv: id, Rev: 2, Missed: []string{"returns"}},
 		store.Move{Conv: id, Trigger: store.TakeOver, By: lin},
 		text(id, lin, "here I am"),
 		store.Append{Conv: id, From: moe, ClientID: "note " + id, Body: "good", Note: true},

@@ -246,7 +246,7 @@ func (w *world) command() store.Command {
 	if conv.State == store.Assigned && w.rng.IntN(2) == 0 {
 		actor = conv.Owner
 	}
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(8) {
 	case 0:
 		return text(conv.ID, actor, "hello")
 	case 1:
@@ -255,6 +255,11 @@ func (w *world) command() store.Command {
 		return msg
 	case 2:
 		return store.BotTurn{Conv: conv.ID, Turn: w.turnOf(conv.ID), Say: []store.Say{{Body: "hi"}}, Handoff: w.rng.IntN(2) == 0, Note: "summary", Failed: w.rng.IntN(4) == 0}
+	case 3:
+		p, _ := store.ParsePriority(pick(w.rng, store.Priorities()))
+		return store.Arrange{Conv: conv.ID, By: actor, Priority: p}
+	case 4:
+		return store.Relax{Conv: conv.ID, Rev: conv.Rev, Missed: []string{"returns"}}
 	}
 	if w.rng.IntN(12) == 0 {
 		later := leave(contact, "later")

@@ -48,6 +48,7 @@ func Run(t *testing.T, b Backend) {
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
+		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
 	} {

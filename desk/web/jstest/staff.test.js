@@ -17,10 +17,10 @@ test('what the welcome does not say stays careful', () => {
 
 test('colleagues: those who are there and may answer, the free first, without oneself, by name', () => {
 	const staff = new Staff({ id: 'me', name: 'Me' });
-	staff.directory({ agents: [agent('me'), agent('off', { online: false, status: 'offline' }), agent('full', { active: 5 }), agent('away', { status: 'away' }), agent('gone', { online: false }), agent('out', { status: 'offline' }), agent('auditor', { serves: false }), agent('b', { active: 1 }), agent('a', { active: 1 })] });
+	staff.directory({ agents: [agent('me'), agent('off', { online: false, status: 'offline' }), agent('full', { active: 5 }), agent('away', { status: 'away' }), agent('gone', { online: false }), agent('out', { status: 'offline' }), agent('ending', { status: 'finishing' }), agent('auditor', { serves: false }), agent('b', { active: 1 }), agent('a', { active: 1 })] });
 	assert.deepEqual(staff.colleagues().map((a) => a.id), ['a', 'b', 'full', 'away']);
 	assert.deepEqual(staff.colleagues(' FU ').map((a) => a.id), ['full']);
-	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, false, false, true, true, true]);
+	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, false, false, false, true, true, true]);
 	assert.equal(free(agent('none', { capacity: 0 })), false);
 	assert.equal(free(agent('looks', { accepting: false })), false);
 });
@@ -42,6 +42,12 @@ test('why this agent is given no chats', () => {
 	assert.equal(staff.noChats(), '');
 	staff.setStatus({ status: 'busy', accepting: true }); // that is the status, not the account
 	assert.equal(staff.noChats(), '');
+	staff.apply(agent('me', { status: 'away', idle: true }));
+	assert.equal(staff.noChats(), 'idle');
+	staff.setStatus({ status: 'away', accepting: true });
+	assert.equal(staff.noChats(), 'away');
+	staff.apply(agent('me', { status: 'finishing' }));
+	assert.equal(staff.noChats(), 'finishing');
 	staff.apply(agent('me', { accepting: false }));
 	assert.equal(staff.noChats(), 'choice');
 	staff.apply(agent('me', { capacity: 0 }));

@@ -148,6 +148,8 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--public-url=https://desk.example/chat", `"https://desk.example/chat"`, "https://desk.example"},
 		{"--public-url=https://a:99999", `"https://a:99999"`, "https://desk.example"},
 		{"--site-visitors=-1", "--site-visitors -1", "no limit"},
+		{"--away-after=1m", "--away-after is 1m0s", "2m or more"},
+		{"--away-after=-1s", "--away-after is -1s", "0 for never"},
 		{"--chats-per-ip=-1", "--chats-per-ip is -1", "0 for no limit"},
 		{"--chats-per-ip=100001", "--chats-per-ip is 100001", "1 to 100000"},
 		{"--routing=fair", `"fair"`, "round_robin"},

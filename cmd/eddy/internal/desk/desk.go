@@ -48,6 +48,7 @@ type deskFlags struct {
 	proxies      []string
 	connsPerIP   int
 	chatsPerIP   int
+	awayAfter    time.Duration
 	siteVisitors int
 	keepIP       string
 	logins       loginFlags
@@ -84,6 +85,9 @@ func (f *deskFlags) check() error {
 	}
 	if f.chatsPerIP < 0 || f.chatsPerIP > store.MaxChats {
 		return fmt.Errorf("--chats-per-ip is %d: give 1 to %d, or 0 for no limit", f.chatsPerIP, store.MaxChats)
+	}
+	if f.awayAfter != 0 && f.awayAfter < 2*time.Minute {
+		return fmt.Errorf("--away-after is %v: give 2m or more, because consoles tell once a minute that somebody is there, or 0 for never", f.awayAfter)
 	}
 	if err := f.uploads.check(); err != nil {
 		return err
@@ -144,7 +148,7 @@ func (f *deskFlags) options() desk.Options {
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
-		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
 	}
 }
@@ -176,6 +180,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", []string{"127.0.0.0/8", "::1"}, "addresses or networks, separated by commas, whose X-Forwarded-For is believed; this machine unless given")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
 	cmd.Flags().IntVar(&f.chatsPerIP, "chats-per-ip", hub.DefaultChats, "chats that customers of one address, but this machine's, may begin in an hour on a site, or at once; 0 = no limit")
+	cmd.Flags().DurationVar(&f.awayAfter, "away-after", hub.DefaultIdleAway, "how long an agent who is online does nothing in the console before the agent is away; 0 = for ever")
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)

@@ -13,6 +13,7 @@ export function cardCommands(app) {
 		fetch: (contact) => request('contact.get', { contact }),
 		history: (contact, cursor) => request('history', { contact, cursor }),
 		tag: async (c, change) => list.setTags(c, (await request('tag', change, c)).tags),
+		priority: (c, priority) => request('priority', { priority }, c),
 		close: () => app.close(),
 		open: (row) => {
 			chats.learn(row.id, row.contact ?? chats.names.get(app.current()));

@@ -1,5 +1,6 @@
 // What the console says about the state of a conversation and its events.
 
+import './routing-texts.js';
 import { t } from '../core/i18n.js';
 
 /** The state of a conversation in words. */
@@ -29,8 +30,9 @@ export function describe(ev, agentId) {
 		if (!owner) return t(ev.d.state === 'deferred' ? 'console.event.deferred' : 'console.event.toQueue');
 		return t('console.event.transferred', { from: nameOf(was, agentId), to: nameOf(owner, agentId) });
 	case 'returned':
+		return reason === 'agent_away' ? t('routing.event.away', { name: nameOf(was, agentId) }) : t('event.returned');
 	case 'reopened':
-		return t(ev.d.state === 'deferred' ? 'console.event.deferred' : `event.${event}`);
+		return t(ev.d.state === 'deferred' ? 'console.event.deferred' : 'event.reopened');
 	case 'taken':
 	case 'assigned':
 		if (!owner) return t('event.returned');

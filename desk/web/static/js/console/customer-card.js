@@ -6,6 +6,7 @@ import { changeOf, maxAttributes, rowsOf } from './attributes.js';
 import { factsOf } from './card-facts.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
+import { PriorityField } from './priority-field.js';
 import { initials } from '../core/message-list.js';
 import { moment, number, t } from '../core/i18n.js';
 
@@ -14,7 +15,7 @@ export class CustomerCard {
 	 * @param {object} o
 	 * @param {HTMLElement} o.host
 	 * @param {import('./staff.js').Staff} o.staff
-	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), block(card), open(row), close(): functions of the console
+	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), block(card), open(row), close(): functions of the console
 	 */
 	constructor({ host, staff, on }) {
 		Object.assign(this, { host, staff, on });
@@ -42,6 +43,7 @@ export class CustomerCard {
 		}
 		this.#drawFacts();
 		this.#drawTags();
+		this.#drawPriority();
 	}
 
 	/** The card was changed elsewhere or the connection is back: look again, unless somebody writes in it. */
@@ -57,10 +59,12 @@ export class CustomerCard {
 		if (!shown) return;
 		this.#drawFacts();
 		this.#drawTags();
+		this.#drawPriority();
 		this.#drawContact();
 	}
 
 	#build() {
+		this.priority = new PriorityField((c, priority) => this.on.priority(c, priority));
 		this.avatar = el('span', { class: 'avatar', aria: { hidden: true } });
 		this.title = el('h2', { data: { testid: 'card-name' } });
 		this.badges = el('div', { class: 'badges' });
@@ -80,7 +84,7 @@ export class CustomerCard {
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block,
+			this.facts, this.priority.node, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block,
 		]);
 	}
 
@@ -93,6 +97,12 @@ export class CustomerCard {
 		if (this.facts.dataset.key === key) return;
 		this.facts.dataset.key = key;
 		this.facts.replaceChildren(...facts.map(([label, value, href]) => [el('dt', { text: t(label) }), el('dd', {}, href ? el('a', { href, title: href, target: '_blank', rel: 'noopener noreferrer nofollow', text: value }) : value)]).flat());
+	}
+
+	#drawPriority() {
+		const { c, row } = this.shown;
+		const others = row?.state === 'assigned' && row.owner?.id !== this.staff.me.id;
+		this.priority.show(c, row, this.staff.can(others ? 'override' : 'serve'));
 	}
 
 	// --- tags ---

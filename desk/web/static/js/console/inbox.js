@@ -2,6 +2,8 @@
 // which others have, and what the newest word about each of them is. Pure data,
 // no page.
 
+import { turnOf } from './routing.js';
+
 const amberAfter = 60_000;
 const redAfter = 180_000;
 const maxOthers = 200; // chats of others in the list; the newest stay
@@ -96,9 +98,9 @@ export class Inbox {
 		return [...this.rows.values()].filter((r) => this.isMine(r)).sort((a, b) => a.opened - b.opened || (a.id < b.id ? -1 : 1));
 	}
 
-	/** Waiting conversations, longest wait first. */
+	/** Waiting conversations, the next to be served first. */
 	queue() {
-		return [...this.rows.values()].filter((r) => r.state === 'queued').sort((a, b) => (a.queued ?? 0) - (b.queued ?? 0) || (a.id < b.id ? -1 : 1));
+		return [...this.rows.values()].filter((r) => r.state === 'queued').sort((a, b) => turnOf(a) - turnOf(b) || (a.id < b.id ? -1 : 1));
 	}
 
 	/** Left messages, those that wait longest first. */

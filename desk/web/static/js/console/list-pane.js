@@ -3,6 +3,7 @@
 import { Archive } from './archive.js';
 import { byId, setAttr, setText } from '../core/dom.js';
 import { urgency } from './inbox.js';
+import { routingMarks } from './routing.js';
 import { RowList } from './row-list.js';
 import { fullTime, localeMark, localeName, number, plural, stamp, t, waited } from '../core/i18n.js';
 
@@ -54,7 +55,7 @@ export class ListPane {
 		setText(byId('mine-count'), number(mine.length));
 		setText(byId('queue-count'), number(waiting));
 		setText(byId('all-count'), number(all.length));
-		setAttr(byId('queue-count'), 'data-level', queue[0] ? urgency(now - inbox.waitingSince(queue[0])) : '');
+		setAttr(byId('queue-count'), 'data-level', queue.length > 0 ? urgency(now - Math.min(...queue.map((r) => inbox.waitingSince(r)))) : '');
 		byId('mine-empty').hidden = mine.length > 0;
 		byId('queue-empty').hidden = waiting > 0;
 		byId('all-empty').hidden = !inbox.all || all.length > 0;
@@ -129,7 +130,7 @@ function stateMark(state) {
 
 // The channel is told where there is more than one.
 function marks(row, channels) {
-	const out = [];
+	const out = routingMarks(row);
 	if (row.site && channels) out.push({ text: row.site, label: t('console.mark.site', { site: row.site }) });
 	if (row.locale) out.push({ text: localeMark(row.locale), label: t('console.mark.locale', { locale: localeName(row.locale) }) });
 	return out;

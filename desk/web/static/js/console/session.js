@@ -1,5 +1,6 @@
 // The agent's connection: a ticket for every hello, and what a refusal means.
 
+import { followActivity } from './activity.js';
 import { call } from '../core/api.js';
 import { Connection, socketURL } from '../core/connection.js';
 import { locale } from '../core/i18n.js';
@@ -32,6 +33,7 @@ export class ConsoleSession {
 			onEvent,
 			onStatus: (status) => this.#status(status),
 		});
+		followActivity(this.connection);
 	}
 
 	async #hello() {

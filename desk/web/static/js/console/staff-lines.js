@@ -2,6 +2,7 @@
 // line, and answers of the bot that came too late.
 
 import { el, icon } from '../core/dom.js';
+import { routingNote } from './routing.js';
 import { botStretches, stretchOf } from './transcript.js';
 import { clock, plural, t } from '../core/i18n.js';
 
@@ -39,8 +40,10 @@ export class StaffLines {
 		if (stretch?.first === ev.s) return this.#fold(stretch, ev);
 		if (stretch && !this.open.has(stretch.first)) return null;
 		if (ev.t !== 'ev.msg') return undefined;
-		if (ev.d.kind === 'note' && ev.d.payload === 'discarded') return line(t('console.event.discarded', { text: ev.d.body }), ev);
-		return undefined;
+		if (ev.d.kind !== 'note') return undefined;
+		if (ev.d.payload === 'discarded') return line(t('console.event.discarded', { text: ev.d.body }), ev);
+		const text = routingNote(ev.d);
+		return text ? line(text, ev) : undefined;
 	}
 
 	#fold(stretch, ev) {

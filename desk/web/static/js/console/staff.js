@@ -27,7 +27,8 @@ export class Staff {
 
 	/** Takes the answer to `status`. */
 	setStatus(status) {
-		this.status = { ...this.status, ...status };
+		const { idle, ...held } = this.status ?? {}; // the answer says idle only where it is so
+		this.status = { ...held, ...status };
 	}
 
 	/** Takes the answer to `agents`; it replaces what was held. */
@@ -52,14 +53,18 @@ export class Staff {
 			.sort((a, b) => Number(free(b)) - Number(free(a)) || rank(a) - rank(b) || load(a) - load(b) || (a.name < b.name ? -1 : 1));
 	}
 
-	/** Why this agent is given no chats: '' | 'choice' | 'capacity'. */
+	/** Why this agent is given no chats, as far as the page says so: '' | 'choice' | 'capacity' | 'away' | 'idle' | 'finishing'. */
 	noChats() {
-		if (!this.status || !this.can('serve') || takesChats(this.status)) return '';
-		return this.status.accepting === false ? 'choice' : 'capacity';
+		if (!this.status || !this.can('serve')) return '';
+		if (!takesChats(this.status)) return this.status.accepting === false ? 'choice' : 'capacity';
+		const { status, idle } = this.status;
+		if (status === 'finishing') return status;
+		if (status !== 'away') return '';
+		return idle ? 'idle' : 'away';
 	}
 
-	#own({ status, accepting, active, capacity }) {
-		this.status = { ...this.status, status, accepting, active, capacity };
+	#own({ status, accepting, active, capacity, idle }) {
+		this.status = { status, accepting, active, capacity, ...(idle && { idle }) };
 	}
 }
 

@@ -7,7 +7,7 @@ import { factorDialog } from './factor-view.js';
 import { initials } from '../core/message-list.js';
 import { number, t } from '../core/i18n.js';
 
-const statuses = ['online', 'busy', 'away'];
+const statuses = ['online', 'busy', 'away', 'finishing', 'offline'];
 
 export class TopBar {
 	/**
@@ -24,7 +24,7 @@ export class TopBar {
 		this.button = byId('menu-button');
 		byId('help').append(icon('help'));
 		byId('help').addEventListener('click', () => on.keys());
-		byId('take-chats').addEventListener('click', () => on.takeChats(true));
+		byId('take-chats').addEventListener('click', () => (staff.noChats() === 'choice' ? on.takeChats(true) : on.status('online')));
 		for (const status of statuses) this.select.append(el('option', { value: status }));
 		this.select.addEventListener('change', () => on.status(this.select.value));
 		this.#buildMenu();
@@ -52,12 +52,13 @@ export class TopBar {
 		this.takes.checked = status?.accepting !== false;
 		const why = this.staff.noChats();
 		byId('no-chats').hidden = why === '';
-		byId('take-chats').hidden = why !== 'choice';
+		byId('take-chats').hidden = why === 'capacity';
+		setText(byId('take-chats'), t(why === 'choice' ? 'chats.take' : 'chats.back'));
 		setText(byId('no-chats-text'), why && t(`chats.none.${why}`));
 		if (!status) return;
 		const shown = statuses.includes(status.status) ? status.status : 'away';
 		if (document.activeElement !== this.select || !this.changing) this.select.value = shown;
-		setAttr(byId('status-dot'), 'data-on', shown === 'online' ? 'true' : shown === 'busy' ? 'waiting' : 'false');
+		setAttr(byId('status-dot'), 'data-on', shown === 'online' ? 'true' : shown === 'busy' || shown === 'finishing' ? 'waiting' : 'false');
 		const known = status.capacity > 0;
 		byId('capacity').hidden = !known;
 		if (!known) return;

@@ -120,7 +120,7 @@ export function agentWords(a) {
 }
 
 function known(status) {
-	return ['online', 'busy', 'away'].includes(status) ? status : 'offline';
+	return ['online', 'busy', 'away', 'finishing'].includes(status) ? status : 'offline';
 }
 
 /** Who waits in a group and who is there, in words. */

@@ -17,8 +17,8 @@ export function initials(name) {
 	return (words.length > 1 ? first(words[0]) + first(words.at(-1)) : first(words[0])).toUpperCase();
 }
 
-const statuses = ['online', 'busy', 'away', 'offline'];
-const dots = { online: 'true', busy: 'waiting', away: 'waiting', offline: 'false' };
+const statuses = ['online', 'busy', 'away', 'finishing', 'offline'];
+const dots = { online: 'true', busy: 'waiting', away: 'waiting', finishing: 'waiting', offline: 'false' };
 
 /** A link to a conversation in the console, with how long its customer waits. */
 export class ChatLink {
