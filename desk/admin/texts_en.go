@@ -3,7 +3,7 @@ package admin
 // english are the texts of the pages in English.
 func english() map[string]string { return englishTexts }
 
-var englishTexts = map[string]string{ // never changed
+var englishTexts = withBots(map[string]string{ // never changed
 	"skip":                      "Skip to the content",
 	"admin":                     "Administration",
 	"nav":                       "Administration",
@@ -309,4 +309,4 @@ var englishTexts = map[string]string{ // never changed
 	"scope.tags.help":           "Add and remove tags of chats.",
 	"scope.reports":             "Read reports",
 	"scope.reports.help":        "The numbers of days, agents, groups and sites.",
-}
+}, botsInEnglish)

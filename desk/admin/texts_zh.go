@@ -3,7 +3,7 @@ package admin
 // chinese are the texts of the pages in Chinese.
 func chinese() map[string]string { return chineseTexts }
 
-var chineseTexts = map[string]string{ // never changed
+var chineseTexts = withBots(map[string]string{ // never changed
 	"skip":                      "跳到内容",
 	"admin":                     "管理后台",
 	"nav":                       "管理导航",
@@ -309,4 +309,4 @@ var chineseTexts = map[string]string{ // never changed
 	"scope.tags.help":           "为会话添加和移除标签。",
 	"scope.reports":             "读取报表",
 	"scope.reports.help":        "按日期、客服、分组和站点统计的数据。",
-}
+}, botsInChinese)
