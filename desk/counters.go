@@ -45,10 +45,11 @@ type Stats struct {
 	BotAccepted uint64
 	BotDups     uint64
 	BotCut      uint64
+	BotBounds   uint64
 
 	BotNoPlace      uint64
 	BotBadCallbacks uint64
-	Bots            []hub.BotStats // webhook bots
+	Bots            []hub.BotStats // bots that run elsewhere
 
 	Dropped uint64
 
@@ -79,7 +80,7 @@ func (d *Desk) Stats() Stats {
 		Truncated: h.Truncated.Load(), Frames: h.Frames.Load(), Messages: h.Messages.Load(), Acks: h.Acks.Load(), Dups: h.Dups.Load(), Late: h.Late.Load(),
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
-		BotCut: h.BotCut.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
+		BotCut: h.BotCut.Load(), BotBounds: h.BotBounds.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
 		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(),
 		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}

@@ -120,19 +120,34 @@ type request struct {
 	Lang string
 	Nav  string // the entry of the menu that the page belongs to
 	form
-	Data any
-	Once string // a text that is shown only once
-	p    *Pages
+	tried *tried // what the tryout of a bot has answered
+	Data  any
+	Once  string // a text that is shown only once
+	p     *Pages
 }
 
 const maxForm = 60 << 10
+
+// MaxBotForm is the longest form of a bot in bytes. Rules may have bot.MaxConfigBytes, and a Chinese character takes
+// three times as many bytes in a form.
+const MaxBotForm = 512 << 10
+
+// BotForms is where the forms of bots go.
+const BotForms = "/admin/bots"
+
+func mostForm(path string) int64 {
+	if strings.HasPrefix(path, BotForms) {
+		return MaxBotForm
+	}
+	return maxForm
+}
 
 func (p *Pages) serve(next func(*request)) func(http.ResponseWriter, *http.Request, store.AgentSession) {
 	return func(w http.ResponseWriter, r *http.Request, me store.AgentSession) {
 		q := &request{w: w, r: r, me: me, p: p, Lang: language(r, me.Agent)}
 		q.Nav, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/admin"), "/"), "/")
 		if r.Method == http.MethodPost {
-			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			r.Body = http.MaxBytesReader(w, r.Body, mostForm(r.URL.Path))
 			var tooLarge *http.MaxBytesError
 			switch err := r.ParseForm(); {
 			case errors.As(err, &tooLarge):

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,14 +41,14 @@ func TestTextsAreComplete(t *testing.T) {
 // What the templates name exists; what is put together at run time does, too.
 func TestTextsExist(t *testing.T) {
 	var names []string
-	named := regexp.MustCompile(`\.T "([^"]+)"|\.Input "[^"]+" "[^"]+" "([^"]+)"|\.Shown "([^"]+)"`)
+	named := regexp.MustCompile(`\.T "([^"]+)"|\.(?:Input|At) "[^"]+" "[^"]+" "([^"]+)"|\.Shown "([^"]+)"|\.Texts (?:"[^"]+"|\.) "[^"]+" "([^"]+)"`)
 	err := fs.WalkDir(files, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		content, err := fs.ReadFile(files, path)
 		for _, m := range named.FindAllSubmatch(content, -1) {
-			names = append(names, string(m[1])+string(m[2])+string(m[3]))
+			names = append(names, string(m[1])+string(m[2])+string(m[3])+string(m[4]))
 		}
 		return err
 	})
@@ -79,7 +82,7 @@ func TestTextsExist(t *testing.T) {
 	for _, kind := range (sitePage{}).FieldTypes() {
 		names = append(names, "fieldtype."+kind)
 	}
-	for _, kind := range []string{store.BotRules, store.BotWebhook} {
+	for _, kind := range []string{store.BotRules, store.BotWebhook, store.BotAssistant} {
 		names = append(names, "bots.new."+kind, "bots.kind."+kind, "bots."+kind+".lead")
 	}
 	for _, name := range names {
@@ -187,5 +190,38 @@ func TestStoreFails(t *testing.T) {
 				t.Errorf("%s: %d %s", path, w.status, w.String())
 			}
 		}
+	}
+}
+
+// Every mistake in the settings of a bot is told in Chinese, too, with the same values.
+func TestBotProblemsAreTranslated(t *testing.T) {
+	sources, err := filepath.Glob("../bot/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := regexp.MustCompile(`(?:p\.add|&Problem)[({]("(?:[^"\\]|\\.)+")`)
+	n := 0
+	for _, name := range sources {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range added.FindAllSubmatch(source, -1) {
+			format, err := strconv.Unquote(string(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, tail, found := strings.Cut(format, ": "); found {
+				format = tail
+			}
+			n++
+			zh := botProblems()[format]
+			if a, b := fmt.Sprint(verbs.FindAllString(format, -1)), fmt.Sprint(verbs.FindAllString(zh, -1)); zh == "" || a != b {
+				t.Errorf("%q: %q in Chinese", format, zh)
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("%d formats found", n)
 	}
 }

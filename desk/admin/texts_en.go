@@ -3,7 +3,7 @@ package admin
 // english are the texts of the pages in English.
 func english() map[string]string { return englishTexts }
 
-var englishTexts = map[string]string{ // never changed
+var englishTexts = withBots(map[string]string{ // never changed
 	"skip":                      "Skip to the content",
 	"admin":                     "Administration",
 	"nav":                       "Administration",
@@ -416,4 +416,4 @@ var englishTexts = map[string]string{ // never changed
 	"agents.sso.help":           "This account is connected with a person of your provider. Disconnecting ends every login of this account.",
 	"agents.sso.unlink":         "Disconnect",
 	"action.single_sign_on":     "Single sign-on",
-}
+}, botsInEnglish)

@@ -3,7 +3,7 @@ package admin
 // chinese are the texts of the pages in Chinese.
 func chinese() map[string]string { return chineseTexts }
 
-var chineseTexts = map[string]string{ // never changed
+var chineseTexts = withBots(map[string]string{ // never changed
 	"skip":                      "跳到内容",
 	"admin":                     "管理后台",
 	"nav":                       "管理导航",
@@ -416,4 +416,4 @@ var chineseTexts = map[string]string{ // never changed
 	"agents.sso.help":           "该账号已与身份提供方的一位用户关联。断开会结束该账号的所有登录。",
 	"agents.sso.unlink":         "断开关联",
 	"action.single_sign_on":     "单点登录",
-}
+}, botsInChinese)

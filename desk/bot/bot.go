@@ -1,5 +1,5 @@
-// Package bot answers customers before people do: by the rules of its settings (Rules), or by asking a program of the
-// site's owner over HTTP (Webhook).
+// Package bot answers customers before people do: by the rules of its settings (Rules), by asking a program of the
+// site's owner over HTTP (Webhook), or with the text that a language model writes (Assistant).
 package bot
 
 import (

@@ -84,6 +84,15 @@ func (b *breaker) succeeded(probe bool) {
 	}
 }
 
+// dropped ends an attempt that says nothing about the bot. If it was the try of the half-open state, there is another.
+func (b *breaker) dropped(probe bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if probe {
+		b.probing = false
+	}
+}
+
 // failed reports whether this failure opened the breaker.
 func (b *breaker) failed(probe bool) bool {
 	b.mu.Lock()

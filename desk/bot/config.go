@@ -33,8 +33,10 @@ func Check(kind, config string) error {
 		_, err = ParseRules(config)
 	case store.BotWebhook:
 		_, err = ParseWebhook(config)
+	case store.BotAssistant:
+		_, err = ParseAssistant(config)
 	default:
-		err = fmt.Errorf("bot: kind %q, want %q or %q", kind, store.BotRules, store.BotWebhook)
+		err = fmt.Errorf("bot: kind %q, want %q, %q or %q", kind, store.BotRules, store.BotWebhook, store.BotAssistant)
 	}
 	return err
 }
@@ -121,27 +123,6 @@ func position(s string, offset int64) (line, column int) {
 		}
 	}
 	return line, utf8.RuneCountInString(before[last:]) + 1
-}
-
-// problems collects what is wrong, up to maxProblems.
-type problems struct {
-	list []error
-	more int
-}
-
-func (p *problems) add(format string, args ...any) {
-	if len(p.list) == maxProblems {
-		p.more++
-		return
-	}
-	p.list = append(p.list, fmt.Errorf("bot: "+format, args...))
-}
-
-func (p *problems) err() error {
-	if p.more > 0 {
-		return errors.Join(append(p.list, fmt.Errorf("bot: and %d more problems", p.more))...)
-	}
-	return errors.Join(p.list...)
 }
 
 // text checks that a text exists in the language that every text must have, and how long it is.

@@ -18,15 +18,17 @@ func TestDocumentedSettings(t *testing.T) {
 	for _, part := range strings.Split(string(text), "```json\n")[1:] {
 		config, _, _ := strings.Cut(part, "```")
 		kind := store.BotRules
-		if strings.Contains(config, `"url"`) {
+		if strings.Contains(config, `"secret"`) {
 			kind = store.BotWebhook
+		} else if strings.Contains(config, `"model"`) {
+			kind = store.BotAssistant
 		}
 		if err := Check(kind, config); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		checked++
 	}
-	if checked != 2 {
-		t.Errorf("%d settings in the documentation, want 2", checked)
+	if checked != 3 {
+		t.Errorf("%d settings in the documentation, want 3", checked)
 	}
 }

@@ -41,8 +41,8 @@ type memo struct {
 	Rule    string `json:"rule,omitempty"`    // the rule that asks; "" = the hand-off after Unknown.Limit
 }
 
-// recall reads the memo of the bot's last message since the bot has had the conversation.
-func recall(history []store.Event) (m memo) {
+// recall reads the memo of the bot's last message since the bot has had the conversation. That of another bot is none.
+func recall[T any](history []store.Event) (m T) {
 	for i := len(history) - 1; i >= 0; i-- {
 		e := &history[i]
 		if e.Kind == store.KindEvent {
@@ -50,7 +50,8 @@ func recall(history []store.Event) (m memo) {
 		}
 		if e.Kind == store.KindText && e.From.Kind == store.Bot {
 			if json.Unmarshal([]byte(e.Memo), &m) != nil {
-				return memo{} // the memo of another bot, or no memo
+				var none T
+				return none
 			}
 			break
 		}
@@ -76,25 +77,38 @@ type talk struct {
 
 // Reply implements Bot. It never fails.
 func (b *Rules) Reply(_ context.Context, t Turn) (Reply, error) {
+	r, _ := b.Explain(t)
+	return r, nil
+}
+
+// Why says what has decided a reply. The zero value means that no rule fits.
+type Why struct {
+	Greeting bool
+	Rule     string // the rule that fits, or the one that asks for Field
+	Field    string // the text was taken as the answer to this field
+}
+
+// Explain answers as Reply does, and says why.
+func (b *Rules) Explain(t Turn) (Reply, Why) {
 	k := &talk{Rules: b, t: t, language: spoken(&t)}
 	if t.Opening {
-		return Reply{Say: b.Greet(t.Locale)}, nil
+		return Reply{Say: b.Greet(t.Locale)}, Why{Greeting: true}
 	}
-	m := recall(t.History)
+	m := recall[memo](t.History)
 	rule := b.find(t.Text, t.Payload)
 	if asked := b.c.field(m.Field); asked != nil && (rule == nil || (t.Payload == "" && !rule.Handoff)) {
 		if ask, known := b.asking(m.Rule); known && slices.Contains(ask, m.Field) {
-			return k.answered(m, asked, ask), nil
+			return k.answered(m, asked, ask), Why{Rule: m.Rule, Field: m.Field}
 		}
 	}
 	if rule != nil {
-		return k.enter(rule.Name, rule.Ask), nil
+		return k.enter(rule.Name, rule.Ask), Why{Rule: rule.Name}
 	}
 	m = memo{Unknown: m.Unknown + 1}
 	if limit := b.c.Unknown.Limit; limit > 0 && m.Unknown >= limit {
-		return k.enter("", b.c.Unknown.Ask), nil
+		return k.enter("", b.c.Unknown.Ask), Why{}
 	}
-	return k.say(m, b.c.Buttons, b.c.Unknown.Say), nil
+	return k.say(m, b.c.Buttons, b.c.Unknown.Say), Why{}
 }
 
 // Greet returns what the bot says first, in the language of a locale.

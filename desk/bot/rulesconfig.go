@@ -136,14 +136,7 @@ func (c *RulesConfig) checkRule(p *problems, i int) {
 		p.add("%s: a second rule named %q", where, r.Name)
 	}
 	p.text(where+".label", r.Label, c.Language, MaxLabelChars, false)
-	if len(r.Keywords) > MaxKeywords {
-		p.add("%s.keywords: %d of them, the limit is %d", where, len(r.Keywords), MaxKeywords)
-	}
-	for j, k := range r.Keywords {
-		if len(words(fold(k))) == 0 || utf8.RuneCountInString(k) > MaxNameChars {
-			p.add("%s.keywords[%d]: %q, want 1 up to %d characters with a letter or digit among them", where, j, k, MaxNameChars)
-		}
-	}
+	p.keywords(where+".keywords", r.Keywords)
 	if len(r.Keywords) == 0 && len(r.Label) == 0 {
 		p.add("%s: neither keywords nor a label for a button: nothing leads to it", where)
 	}
@@ -165,8 +158,19 @@ func (c *RulesConfig) checkRule(p *problems, i int) {
 	}
 	c.checkButtons(p, where+".buttons", r.Buttons)
 	c.checkAsk(p, where+".ask", r.Ask)
-	if utf8.RuneCountInString(r.Reason) > maxReasonChars {
-		p.add("%s.reason: the limit is %d characters", where, maxReasonChars)
+	if n := utf8.RuneCountInString(r.Reason); n > maxReasonChars {
+		p.add("%s.reason: %d characters, the limit is %d", where, n, maxReasonChars)
+	}
+}
+
+func (p *problems) keywords(where string, all []string) {
+	if len(all) > MaxKeywords {
+		p.add("%s: %d of them, the limit is %d", where, len(all), MaxKeywords)
+	}
+	for j, k := range all {
+		if len(words(fold(k))) == 0 || utf8.RuneCountInString(k) > MaxNameChars {
+			p.add("%s[%d]: %q, want 1 up to %d characters with a letter or digit among them", where, j, k, MaxNameChars)
+		}
 	}
 }
 

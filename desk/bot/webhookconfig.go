@@ -18,8 +18,9 @@ type WebhookConfig struct {
 	History      int      `json:"history,omitempty"`       // newest messages that the bot is told
 	Concurrency  int      `json:"concurrency,omitempty"`   // turns under way at once
 	Queue        int      `json:"queue,omitempty"`         // turns that wait for one of these places
+	Greeting     Text     `json:"greeting,omitempty"`      // said before the customer writes; without it the bot is asked
 	Apology      Text     `json:"apology,omitempty"`       // said when the bot fails and a person takes over
-	Language     string   `json:"language,omitempty"`      // of Apology for customers of any other; default "en"
+	Language     string   `json:"language,omitempty"`      // of the texts for customers of any other; default "en"
 }
 
 const (
@@ -43,7 +44,7 @@ func ParseWebhook(config string) (*WebhookConfig, error) {
 		c.Apology = apology()
 	}
 	if _, err := safehttp.CheckURL(c.URL, c.AllowPrivate); err != nil {
-		p.add("url: %w", err)
+		p.add("url: %v", err)
 	}
 	if n := len(c.Secret); n < minSecret || n > maxSecret {
 		p.add("secret: %d bytes, want %d up to %d", n, minSecret, maxSecret)
@@ -51,6 +52,7 @@ func ParseWebhook(config string) (*WebhookConfig, error) {
 	if !isLanguage(c.Language) {
 		p.add("language: %q is no language, want two letters like \"en\" or \"zh\"", c.Language)
 	}
+	p.text("greeting", c.Greeting, c.Language, MaxSayChars, false)
 	p.text("apology", c.Apology, c.Language, MaxSayChars, true)
 	for _, n := range []struct {
 		name                 string
@@ -98,14 +100,10 @@ func apology() Text {
 	}
 }
 
-// Apology returns what a customer is told whose bot has failed. hook is nil for a bot of another kind. The language is
-// that of the customer's last text, or of the browser.
-func Apology(hook *Webhook, text, locale string) string {
-	say, otherwise := apology(), defaultLanguage
-	if hook != nil {
-		say, otherwise = hook.c.Apology, hook.c.Language
-	}
-	return say.In(languageOf(text, locale), otherwise)
+// Apology returns what a customer is told when a bot has failed whose settings do not say it. The language is that of
+// the customer's last text, or of the browser.
+func Apology(text, locale string) string {
+	return apology().In(languageOf(text, locale), defaultLanguage)
 }
 
 // NobodyFree returns what a customer is told when the queue is full, so that no person can take the conversation.

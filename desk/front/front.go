@@ -65,9 +65,8 @@ const (
 	readyRequests  = 4  // pages about readiness that read at once
 	requestTimeout = 5 * time.Second
 	readyTimeout   = 2 * time.Second
-	maxBody        = 16 << 10    // of JSON
-	anyBody        = 64 << 10    // of a request that is no upload
-	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
+	maxBody        = 16 << 10 // of JSON
+	anyBody        = 64 << 10 // of a request that is no upload
 	bodyTimeout    = 10 * time.Second
 	touchEvery     = 10 * time.Minute     // how exact the idle time of a login is
 	socketRetry    = 10 * time.Second     // for an address with too many connections

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/admin"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -72,7 +73,15 @@ func (f *Front) route(r *http.Request) http1.Route {
 	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads || !takesBodies(r.URL.Path) {
 		return http1.Route{}
 	}
-	return http1.Route{Await: awaitedBody, Within: f.within(bodyTimeout)}
+	return http1.Route{Await: mostBody(r.URL.Path) + anyBody, Within: f.within(bodyTimeout)} // a body a little too long gets the page's own answer
+}
+
+// mostBody bounds the body of a request that is no upload.
+func mostBody(path string) int {
+	if strings.HasPrefix(path, admin.BotForms) {
+		return admin.MaxBotForm
+	}
+	return anyBody
 }
 
 // takesBodies reports whether path has requests with bodies. Other requests with bodies are refused by their heads.
@@ -84,7 +93,7 @@ func takesBodies(path string) bool {
 func (f *Front) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && r.URL.Path != widgetUploads && r.URL.Path != agentUploads {
-			r.Body = http.MaxBytesReader(w, r.Body, anyBody)
+			r.Body = http.MaxBytesReader(w, r.Body, int64(mostBody(r.URL.Path)))
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.within(bodyTimeout))) // a server without deadlines has its own
 		}
 		next.ServeHTTP(w, r)

@@ -20,7 +20,7 @@ var (
 	errBotBusy = errors.New("hub: too many turns wait for bots")
 )
 
-// botStaff holds the bots that conversations have, ready to be asked, and the connections to webhook bots.
+// botStaff holds the bots that conversations have, ready to be asked, and the connections to those elsewhere.
 type botStaff struct {
 	hub *Hub
 
@@ -28,15 +28,51 @@ type botStaff struct {
 	ready   map[string]*readyBot // by bot id
 	group   *eddy.Group          // loops of the connections; nil until the first
 	clients map[bool]*safehttp.Client
+	retired []remote // with other settings now, and perhaps still answering
 	closed  bool
 }
 
-// readyBot is a bot with its settings read. Exactly one of rules and hook is set, unless the settings are not usable.
+// readyBot is a bot with its settings read. Exactly one of rules, hook and model is set, unless the settings are not
+// usable.
 type readyBot struct {
 	account store.BotAccount
 	rules   bot.Bot
 	hook    *bot.Webhook
+	model   *bot.Assistant
 	err     error
+}
+
+// remote is a bot that runs elsewhere.
+type remote interface {
+	apologist
+	Greet(locale string) []store.Say
+	Shut() bool
+	Stats() bot.WebhookStats
+	Close()
+}
+
+// apologist knows what to say when a bot has failed.
+type apologist interface {
+	Apology(text, locale string) string
+}
+
+// remote returns the bot if it runs elsewhere, else nil.
+func (r *readyBot) remote() remote {
+	switch {
+	case r.hook != nil:
+		return r.hook
+	case r.model != nil:
+		return r.model
+	}
+	return nil
+}
+
+// apologist returns who says that the bot has failed, nil for a bot that does not.
+func (r *readyBot) apologist() apologist {
+	if far := r.remote(); far != nil {
+		return far
+	}
+	return nil
 }
 
 func newBotStaff(h *Hub) *botStaff {
@@ -61,6 +97,7 @@ func (b *botStaff) get(ctx context.Context, id string) (*readyBot, error) {
 	defer b.mu.Unlock()
 	r := b.ready[id]
 	if r == nil || r.account != account {
+		b.retire(r)
 		if r = b.build(account); !b.closed {
 			b.ready[id] = r
 		}
@@ -71,7 +108,16 @@ func (b *botStaff) get(ctx context.Context, id string) (*readyBot, error) {
 func (b *botStaff) forget(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.retire(b.ready[id])
 	delete(b.ready, id)
+}
+
+// retire keeps a bot that is asked no more until its turns are over. b.mu is held.
+func (b *botStaff) retire(r *readyBot) {
+	b.retired = slices.DeleteFunc(b.retired, func(far remote) bool { s := far.Stats(); return s.Running+s.Waiting == 0 })
+	if r != nil && r.remote() != nil {
+		b.retired = append(b.retired, r.remote())
+	}
 }
 
 // build makes a bot from its account. b.mu is held.
@@ -91,6 +137,15 @@ func (b *botStaff) build(account store.BotAccount) *readyBot {
 		client, err := b.client(c.AllowPrivate)
 		if r.err = err; err == nil {
 			r.hook = bot.NewWebhook(c, client, b.hub.o.Now)
+		}
+	case store.BotAssistant:
+		c, err := bot.ParseAssistant(account.Config)
+		if r.err = err; err != nil {
+			break
+		}
+		client, err := b.client(c.AllowPrivate)
+		if r.err = err; err == nil {
+			r.model = bot.NewAssistant(c, client, ledger{b.hub, account.ID}, b.hub.o.Now)
 		}
 	default:
 		r.err = fmt.Errorf("hub: a bot of unknown kind %q", account.Kind)
@@ -126,7 +181,7 @@ func (b *botStaff) shut() []string {
 	defer b.mu.Unlock()
 	var ids []string
 	for id, r := range b.ready {
-		if r.hook != nil && r.hook.Shut() {
+		if far := r.remote(); far != nil && far.Shut() {
 			ids = append(ids, id)
 		}
 	}
@@ -137,13 +192,16 @@ func (b *botStaff) shut() []string {
 func (b *botStaff) close() error {
 	b.mu.Lock()
 	b.closed = true
-	ready, clients, group := b.ready, b.clients, b.group
-	b.ready, b.clients = nil, nil
-	b.mu.Unlock()
-	for _, r := range ready {
-		if r.hook != nil {
-			r.hook.Close()
+	left, clients, group := b.retired, b.clients, b.group
+	for _, r := range b.ready {
+		if far := r.remote(); far != nil {
+			left = append(left, far)
 		}
+	}
+	b.ready, b.clients, b.retired = nil, nil, nil
+	b.mu.Unlock()
+	for _, far := range left {
+		far.Close()
 	}
 	var errs []error
 	for _, c := range clients {
@@ -155,14 +213,14 @@ func (b *botStaff) close() error {
 	return errors.Join(errs...)
 }
 
-// BotStats are the numbers of one webhook bot.
+// BotStats are the numbers of one bot that runs elsewhere.
 type BotStats struct {
 	ID   string
 	Name string
 	bot.WebhookStats
 }
 
-// BotStats returns the numbers of the webhook bots that have been asked since the start, by name. The numbers of a bot
+// BotStats returns the numbers of the bots elsewhere that have been asked since the start, by name. The numbers of a bot
 // begin anew when its settings change. Any goroutine.
 func (h *Hub) BotStats() []BotStats {
 	b := h.botStaff
@@ -170,8 +228,8 @@ func (h *Hub) BotStats() []BotStats {
 	defer b.mu.Unlock()
 	var all []BotStats
 	for id, r := range b.ready {
-		if r.hook != nil {
-			all = append(all, BotStats{id, r.account.Name, r.hook.Stats()})
+		if far := r.remote(); far != nil {
+			all = append(all, BotStats{id, r.account.Name, far.Stats()})
 		}
 	}
 	slices.SortFunc(all, func(x, y BotStats) int { return strings.Compare(x.Name+x.ID, y.Name+y.ID) })

@@ -31,6 +31,7 @@ type Counters struct {
 	BotCut      atomic.Uint64 // messages over the limit of one turn
 
 	BotNoPlace      atomic.Uint64 // hand-offs that the full queue of a group refused
+	BotBounds       atomic.Uint64 // turns of assistants that a bound has handed over, or that had an answer only after a failure
 	BotBadCallbacks atomic.Uint64 // callbacks with a wrong signature, an unknown turn or a malformed body
 	Denied          atomic.Uint64 // commands that the role may not use
 	AuditLost       atomic.Uint64 // lines of the audit log that could not be written

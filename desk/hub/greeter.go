@@ -28,8 +28,12 @@ func (b *botStaff) greeter(ctx context.Context, site, locale string) greeter {
 		return greeter{}
 	}
 	r, err := b.get(ctx, id)
-	if r == nil || (r.hook != nil && r.hook.Shut()) {
-		return greeter{} // the bot is gone, or new conversations go to the queue
+	if r == nil {
+		return greeter{} // the bot is gone
+	}
+	far := r.remote()
+	if far != nil && far.Shut() {
+		return greeter{} // new conversations go to the queue
 	}
 	if name == "" {
 		name = r.account.Name
@@ -37,6 +41,8 @@ func (b *botStaff) greeter(ctx context.Context, site, locale string) greeter {
 	g := greeter{bot: store.Actor{Kind: store.Bot, ID: id, Name: name}}
 	if rules, ok := r.rules.(*bot.Rules); ok && err == nil {
 		g.say = rules.Greet(locale)
+	} else if far != nil {
+		g.say = far.Greet(locale)
 	}
 	return g
 }

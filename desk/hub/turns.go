@@ -28,7 +28,19 @@ type turn struct {
 	store.PendingTurn
 	hook  *bot.Webhook // the bot that has accepted the turn
 	timer *time.Timer  // ends the wait for the answer
+	stop  func()       // ends a stream, nil if there is none
 	done  func()       // lets the next turn of the conversation begin
+}
+
+// end lets go of what the turn still has and lets the next one begin.
+func (t *turn) end(timer *time.Timer, stop func()) {
+	if timer != nil {
+		timer.Stop()
+	}
+	if stop != nil {
+		stop()
+	}
+	t.done()
 }
 
 // turnBegan starts the turn that a committed command has begun, and drops the one that it has ended.
@@ -80,12 +92,9 @@ func (h *Hub) leaveTurn(conv, id string) {
 		return
 	}
 	delete(h.turns.open, conv)
-	timer := t.timer
+	timer, stop := t.timer, t.stop
 	h.turns.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
-	t.done()
+	t.end(timer, stop)
 }
 
 // turnText returns the customer's text that a turn under way is to answer.
@@ -106,10 +115,7 @@ func (h *Hub) stopTurns() {
 	h.turns.open = nil
 	h.turns.mu.Unlock()
 	for _, t := range left {
-		if t.timer != nil {
-			t.timer.Stop()
-		}
-		t.done()
+		t.end(t.timer, t.stop)
 	}
 }
 
@@ -133,24 +139,31 @@ func (h *Hub) runTurn(t *turn) {
 		h.leaveTurn(t.Conv.ID, t.Turn.ID)
 		return
 	case err != nil:
-		h.failTurn(t.PendingTurn, b.hook, err)
+		h.failTurn(t.PendingTurn, b.apologist(), err)
 		return
 	}
-	if b.hook == nil {
+	switch {
+	case b.model != nil:
+		h.stream(t, b.model, question)
+	case b.hook != nil:
+		h.askHook(t, b.hook, question)
+	default:
 		reply, err := h.safeReply(ctx, b.rules, question)
 		if err != nil {
 			h.failTurn(t.PendingTurn, nil, err)
 			return
 		}
 		h.endTurn(t.PendingTurn, reply)
-		return
 	}
-	b.hook.Ask(question, func(a bot.Answer) {
+}
+
+func (h *Hub) askHook(t *turn, hook *bot.Webhook, question bot.Turn) {
+	hook.Ask(question, func(a bot.Answer) {
 		switch {
 		case a.Err != nil:
-			h.failTurn(t.PendingTurn, b.hook, a.Err)
+			h.failTurn(t.PendingTurn, hook, a.Err)
 		case a.Accepted:
-			h.acceptTurn(t, b.hook)
+			h.acceptTurn(t, hook)
 		default:
 			h.endTurn(t.PendingTurn, a.Reply)
 		}
@@ -230,7 +243,7 @@ func (h *Hub) awaitTurn(t *turn, hook *bot.Webhook, until time.Time) {
 }
 
 // failTurn hands the conversation over with an apology, because the bot has no answer.
-func (h *Hub) failTurn(p store.PendingTurn, hook *bot.Webhook, err error) {
+func (h *Hub) failTurn(p store.PendingTurn, by apologist, err error) {
 	if h.draining.Load() {
 		h.leaveTurn(p.Conv.ID, p.Turn.ID) // asked again by the next start
 		return
@@ -238,7 +251,10 @@ func (h *Hub) failTurn(p store.PendingTurn, hook *bot.Webhook, err error) {
 	h.Counters.BotFailed.Add(1)
 	h.o.Logger.Warn("desk: bot failed, handing over", "conversation", p.Conv.ID, "bot", p.Turn.Bot.ID, "turn", p.Turn.ID, "err", err)
 	locale := h.localeOf(p.Conv.Contact)
-	text := bot.Apology(hook, p.Event.Body, locale)
+	text := bot.Apology(p.Event.Body, locale)
+	if by != nil {
+		text = by.Apology(p.Event.Body, locale)
+	}
 	h.commitTurn(store.BotTurn{
 		Conv: p.Conv.ID, Turn: p.Turn.ID, Failed: true, Handoff: true, Reason: "the bot did not answer", Say: []store.Say{{Body: text}},
 	}, 1, nil)

@@ -181,6 +181,14 @@ type TypingNow struct {
 	On   bool  `json:"on"`
 }
 
+// Partial is the payload of ev.partial: a piece of the text that a bot is writing.
+type Partial struct {
+	From Party  `json:"from"`
+	Turn string `json:"turn"`
+	N    int    `json:"n"` // counts the pieces from 0, which begins anew
+	Text string `json:"text"`
+}
+
 // Presence is the payload of ev.presence.
 type Presence struct {
 	Kind   string `json:"kind"`

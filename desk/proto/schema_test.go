@@ -29,7 +29,7 @@ var answers = map[string][]any{
 
 // events are the payloads of what the server says by itself. Those with a number are durable.
 var events = map[string]any{
-	"ev.msg": Msg{}, "ev.state": StateChange{}, "ev.queue": QueuePosition{}, "ev.typing": TypingNow{}, "ev.receipt": ReceiptNow{}, "ev.presence": Presence{},
+	"ev.msg": Msg{}, "ev.state": StateChange{}, "ev.queue": QueuePosition{}, "ev.typing": TypingNow{}, "ev.partial": Partial{}, "ev.receipt": ReceiptNow{}, "ev.presence": Presence{},
 	"ev.file": File{}, "ev.conv": Row{}, "ev.agent": AgentInfo{}, "ev.offer": Offer{}, "ev.offer_end": OfferEnd{}, "ev.watch_end": WatchEnd{}, "ev.away": Away{}, "bye": Bye{},
 }
 

@@ -111,34 +111,40 @@ type Response struct {
 	Body   []byte
 }
 
-// Do sends a request and collects the answer, whose body may have at most limit bytes. A redirect is an answer like any
-// other. Do returns at once. done is called exactly once, on a loop or on any goroutine, also when the request could not
-// be sent, and must not block. When the request's context ends, so does the request.
-func (c *Client) Do(r *http.Request, limit int64, done func(Response, error)) {
+// Open sends a request and calls done with its answer, whose body is still to be read. done runs as that of Do does.
+// Reading waits, so read on a goroutine of your own, bound what you read, and close the body.
+func (c *Client) Open(r *http.Request, done func(*http.Response, error)) {
 	_, err := CheckURL(r.URL.String(), c.o.AllowPrivate)
 	if err == nil {
 		err = c.use()
 	}
 	if err == nil {
-		err = c.transport.Do(r, func(resp *http.Response, err error) {
-			if err != nil {
-				done(Response{}, err)
-				return
-			}
-			read := http1.ReadBody(resp, limit, func(body []byte, err error) {
-				if errors.Is(err, http1.ErrBodyTooLong) {
-					err = fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, limit)
-				}
-				done(Response{resp.StatusCode, resp.Header, body}, err)
-			})
-			if read != nil {
-				done(Response{}, read)
-			}
-		})
+		err = c.transport.Do(r, done)
 	}
 	if err != nil {
-		done(Response{}, err)
+		done(nil, err)
 	}
+}
+
+// Do sends a request and collects the answer, whose body may have at most limit bytes. A redirect is an answer like any
+// other. Do returns at once. done is called exactly once, on a loop or on any goroutine, also when the request could not
+// be sent, and must not block. When the request's context ends, so does the request.
+func (c *Client) Do(r *http.Request, limit int64, done func(Response, error)) {
+	c.Open(r, func(resp *http.Response, err error) {
+		if err != nil {
+			done(Response{}, err)
+			return
+		}
+		read := http1.ReadBody(resp, limit, func(body []byte, err error) {
+			if errors.Is(err, http1.ErrBodyTooLong) {
+				err = fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, limit)
+			}
+			done(Response{resp.StatusCode, resp.Header, body}, err)
+		})
+		if read != nil {
+			done(Response{}, read)
+		}
+	})
 }
 
 // use notes that there is something to close.

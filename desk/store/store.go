@@ -95,6 +95,7 @@ type Say struct {
 	Body    string
 	Buttons []Button
 	Memo    string // see Event
+	Payload string // PayloadGenerated, or ""
 }
 
 // BotTurn ends a turn (see Turn). It adds the bot's answers, and hands the conversation over if asked, all or nothing.
@@ -229,6 +230,8 @@ type Reader interface {
 	Bots(ctx context.Context) ([]BotAccount, error)
 	// Bot returns a bot, or ErrNotFound.
 	Bot(ctx context.Context, id string) (BotAccount, error)
+	// BotUsage returns what a bot has used on a day, written as 2006-01-02; zero if nothing.
+	BotUsage(ctx context.Context, bot, day string) (BotUsage, error)
 	// SiteByKey returns a site, or ErrNotFound.
 	SiteByKey(ctx context.Context, key string) (Site, error)
 	// Site returns a site by its id, or ErrNotFound.
@@ -267,6 +270,8 @@ type Accounts interface {
 	// DeleteBot removes a bot. The error is ErrInUse while a site has it. The next turn of each conversation that the
 	// bot owns hands the conversation over.
 	DeleteBot(ctx context.Context, id string) error
+	// AddBotUsage adds to what a bot has used on a day. Error: ErrNotFound.
+	AddBotUsage(ctx context.Context, bot, day string, u BotUsage) error
 	// SetStatus stores the status that an agent has chosen and whether it takes chats, and forgets those it has missed.
 	// Error: ErrNotFound.
 	SetStatus(ctx context.Context, agent string, s Status, accepting bool) error

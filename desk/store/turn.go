@@ -39,6 +39,8 @@ type PendingTurn struct {
 const (
 	// PayloadDiscarded marks a note of a bot whose answer came too late.
 	PayloadDiscarded = "discarded"
+	// PayloadGenerated marks a text that a language model has written.
+	PayloadGenerated = "generated"
 
 	maxDiscarded = 8000 // characters, as of any message
 )
@@ -54,4 +56,23 @@ func (c *BotTurn) Discarded() string {
 		s = string(r[:maxDiscarded-1]) + "…"
 	}
 	return s
+}
+
+// BotUsage is what a bot of kind BotAssistant has used on one day.
+type BotUsage struct {
+	Calls      int64
+	Prompt     int64 // tokens that were sent
+	Completion int64 // tokens that were written
+	Estimated  int64 // of both together, those that the service has not counted
+}
+
+// Tokens returns the tokens of both directions.
+func (u *BotUsage) Tokens() int64 { return u.Prompt + u.Completion }
+
+// Add adds what more was used.
+func (u *BotUsage) Add(more BotUsage) {
+	u.Calls += more.Calls
+	u.Prompt += more.Prompt
+	u.Completion += more.Completion
+	u.Estimated += more.Estimated
 }

@@ -284,6 +284,9 @@ type Contact struct {
 const (
 	BotRules   = "rules"
 	BotWebhook = "webhook"
+
+	// BotAssistant is a bot whose text a language model writes.
+	BotAssistant = "assistant"
 )
 
 // BuiltInBot is the id of the bot of a site that has a name for its bot and has not chosen one.
@@ -293,7 +296,7 @@ const BuiltInBot = "rules"
 type BotAccount struct {
 	ID      string
 	Name    string // shown to customers unless the site has a name of its own for it
-	Kind    string // BotRules or BotWebhook
+	Kind    string // BotRules, BotWebhook or BotAssistant
 	Config  string // JSON, see package bot
 	Created int64  // Unix milliseconds
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -123,6 +125,20 @@ func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 		for _, name := range closure(t, page) {
 			read(t, name)
 			used = append(used, name)
+		}
+	}
+	pages, err := filepath.Glob("../admin/templates/*.html") // made by the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\.Asset "([^"]+)"`).FindAllSubmatch(text, -1) {
+			read(t, string(m[1]))
+			used = append(used, string(m[1]))
 		}
 	}
 	for _, name := range allFiles(t) {

@@ -118,7 +118,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 	for _, query := range []string{ // as version 6 has it, and without the word of some customers
 		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`,
 		`DROP INDEX conversation_deferred`, `ALTER TABLE conversation DROP COLUMN reply_to`,
-		`DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
+		`DROP TABLE bot_usage`, `DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`, `DELETE FROM schema_version WHERE version >= 7`,
 		`DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`,
 		`DROP INDEX conversation_queue`, `DROP INDEX conversation_behind`, `CREATE INDEX conversation_queue ON conversation (priority, queued_at, id) WHERE state = 'queued'`,

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -56,6 +58,43 @@ func (db *DB) DeleteBot(ctx context.Context, id string) error {
 		if sites > 0 {
 			return store.ErrInUse
 		}
+		if err := t.exec(`DELETE FROM bot_usage WHERE bot = ?`, id); err != nil {
+			return err
+		}
 		return one(t.change(`DELETE FROM bot WHERE id = ?`, id))
+	})
+}
+
+// BotUsage implements store.Reader.
+func (r *reader) BotUsage(ctx context.Context, bot, day string) (u store.BotUsage, err error) {
+	err = r.db.QueryRowContext(ctx, `SELECT calls, prompt, completion, estimated FROM bot_usage WHERE bot = ? AND day = ?`, bot, day).
+		Scan(&u.Calls, &u.Prompt, &u.Completion, &u.Estimated)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return u, err
+}
+
+// keptUsage is how many days of usage are kept for each bot.
+const keptUsage = 400
+
+// AddBotUsage implements store.Accounts.
+func (db *DB) AddBotUsage(ctx context.Context, bot, day string, u store.BotUsage) error {
+	return db.write(ctx, func(t *tx) error {
+		var there int
+		if err := t.row(`SELECT count(*) FROM bot WHERE id = ?`, bot).Scan(&there); err != nil {
+			return err
+		}
+		if there == 0 {
+			return store.ErrNotFound
+		}
+		err := t.exec(`INSERT INTO bot_usage (bot, day, calls, prompt, completion, estimated) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (bot, day) DO UPDATE SET calls = calls + excluded.calls, prompt = prompt + excluded.prompt,
+				completion = completion + excluded.completion, estimated = estimated + excluded.estimated`,
+			bot, day, u.Calls, u.Prompt, u.Completion, u.Estimated)
+		if err != nil {
+			return err
+		}
+		return t.exec(`DELETE FROM bot_usage WHERE bot = ? AND day < (SELECT day FROM bot_usage WHERE bot = ? ORDER BY day DESC LIMIT 1 OFFSET ?)`, bot, bot, keptUsage-1)
 	})
 }

@@ -131,7 +131,7 @@ func (t *tx) answer(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcome
 func (t *tx) say(d *draft, turn string, all []store.Say) error {
 	for i, say := range all {
 		err := t.add(d, store.Event{
-			Kind: store.KindText, From: d.Owner, ClientID: turn + "/" + strconv.Itoa(i), Body: say.Body, Buttons: say.Buttons, Memo: say.Memo,
+			Kind: store.KindText, From: d.Owner, ClientID: turn + "/" + strconv.Itoa(i), Body: say.Body, Buttons: say.Buttons, Memo: say.Memo, Payload: say.Payload,
 		})
 		if err != nil {
 			return err

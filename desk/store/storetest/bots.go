@@ -81,6 +81,32 @@ func testBots(t *testing.T, r *rig) {
 	}
 }
 
+// What a bot has used adds up by day, and goes with the bot.
+func testBotUsage(t *testing.T, r *rig) {
+	ctx := t.Context()
+	model, other := r.bot("Ada", store.BotAssistant), r.bot("Bob", store.BotAssistant)
+	add := func(id, day string, u store.BotUsage) { t.Helper(); r.must(r.AddBotUsage(ctx, id, day, u)) }
+	want := func(id, day string, u store.BotUsage) {
+		t.Helper()
+		if got, err := r.Hot().BotUsage(ctx, id, day); err != nil || got != u {
+			t.Errorf("%s on %s: %+v %v, want %+v", id, day, got, err, u)
+		}
+	}
+	add(model.ID, "2026-11-23", store.BotUsage{Calls: 1, Prompt: 100, Completion: 20, Estimated: 120})
+	add(model.ID, "2026-11-23", store.BotUsage{Calls: 2, Prompt: 10, Completion: 5})
+	add(model.ID, "2026-11-24", store.BotUsage{Calls: 1})
+	add(other.ID, "2026-11-23", store.BotUsage{Calls: 7})
+	want(model.ID, "2026-11-23", store.BotUsage{Calls: 3, Prompt: 110, Completion: 25, Estimated: 120})
+	want(model.ID, "2026-11-24", store.BotUsage{Calls: 1})
+	want(model.ID, "2026-11-25", store.BotUsage{})
+	if err := r.AddBotUsage(ctx, "nobody", "2026-11-23", store.BotUsage{Calls: 1}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of nobody: %v", err)
+	}
+	r.must(r.DeleteBot(ctx, model.ID))
+	want(model.ID, "2026-11-23", store.BotUsage{})
+	want(other.ID, "2026-11-23", store.BotUsage{Calls: 7})
+}
+
 func second(_ store.BotAccount, err error) error { return err }
 
 func (r *rig) pending() (turns []store.PendingTurn) {
@@ -114,10 +140,13 @@ func testBotTurn(t *testing.T, r *rig) {
 	}
 	answer := store.BotTurn{
 		Conv: conv.ID, Turn: opened.Turn, Attributes: map[string]string{"email": "ann@example.com"},
-		Say: []store.Say{{Body: "hi", Buttons: []store.Button{{Label: "Person", Value: "human"}}}, {Body: "ask", Memo: "remember"}},
+		Say: []store.Say{{Body: "hi", Buttons: []store.Button{{Label: "Person", Value: "human"}}, Payload: store.PayloadGenerated}, {Body: "ask", Memo: "remember"}},
 	}
 	if out := r.do(answer); len(out.Events) != 2 || out.Events[0].From.Name != "Eddy" {
 		t.Fatalf("%+v", out)
+	}
+	if e := r.events(conv.ID, store.CustomerSide)[2]; e.Body != "hi" || e.Payload != store.PayloadGenerated {
+		t.Errorf("%+v", e)
 	}
 	if e := r.events(conv.ID, store.StaffSide)[3]; e.Memo != "remember" || e.Body != "ask" {
 		t.Errorf("%+v", e)

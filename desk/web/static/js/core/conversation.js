@@ -3,9 +3,11 @@
 
 import { EventLog, headAfter, newerHead } from './eventlog.js';
 import { Outbox } from './outbox.js';
+import { endsPartial, withPiece } from './partial.js';
 import { Receipts } from './receipts.js';
 
 const typingLasts = 6_000;
+const partialLasts = 120_000; // the longest silence that a bot may have
 const pageSize = 200;
 
 export class Conversation {
@@ -15,7 +17,7 @@ export class Conversation {
 	 * @param {string} o.scope who writes here, part of the storage keys
 	 * @param {import('./connection.js').Connection} o.connection
 	 * @param {import('./storage.js').SafeStorage} o.storage
-	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue'|'receipt'|'file'|'refused', ev?: object) => void} o.onChange 'refused' comes with the error of a message
+	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'partial'|'presence'|'queue'|'receipt'|'file'|'refused', ev?: object) => void} o.onChange 'refused' comes with the error of a message
 	 * @param {() => boolean} [o.reports] whether this reader's receipts are of interest now
 	 */
 	constructor({ id, scope, connection, storage, onChange, reports = () => true }) {
@@ -25,6 +27,7 @@ export class Conversation {
 		this.estimate = 0; // ms until somebody comes, 0 while unknown
 		this.online = null; // the other side, when the server told us
 		this.typingName = '';
+		this.partial = null; // what the bot is writing
 		this.peer = { delivered: 0, read: 0 }; // how far the other side is, in our numbers
 		this.receipts = new Receipts({ send: (d) => reports() && connection.tell('receipt', { c: id, d }) });
 		this.draftKey = `desk.draft.${scope}.${id}`;
@@ -71,6 +74,9 @@ export class Conversation {
 			return;
 		case 'ev.typing':
 			this.#typing(frame.d.on ? frame.d.from : null);
+			return;
+		case 'ev.partial':
+			this.#writing(withPiece(this.partial, frame.d));
 			return;
 		case 'ev.file':
 			this.#file(frame.d);
@@ -128,6 +134,7 @@ export class Conversation {
 		this.outbox.dispose();
 		this.receipts.dispose();
 		clearTimeout(this.typingTimer);
+		clearTimeout(this.partialTimer);
 	}
 
 	async #page(after, limit = pageSize) {
@@ -156,6 +163,7 @@ export class Conversation {
 		} else if (this.typingFrom === ev.d.from.id) {
 			this.#typing(null);
 		}
+		if (endsPartial(ev)) this.#writing(null);
 		this.receipts.delivered(ev.s);
 		this.onChange(this, 'event', ev);
 		if (ev.d.client_id) this.outbox.accepted(ev.d.client_id);
@@ -177,6 +185,14 @@ export class Conversation {
 		if (next.delivered === this.peer.delivered && next.read === this.peer.read) return;
 		this.peer = next;
 		this.onChange(this, 'receipt');
+	}
+
+	#writing(partial) {
+		clearTimeout(this.partialTimer);
+		if (partial) this.partialTimer = setTimeout(() => this.#writing(null), partialLasts);
+		if (partial === this.partial) return;
+		this.partial = partial;
+		this.onChange(this, 'partial');
 	}
 
 	#typing(from) {

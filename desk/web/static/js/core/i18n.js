@@ -62,6 +62,7 @@ export const texts = {
 		'messages.loading': 'Loading the conversation…',
 		'messages.you': 'You',
 		'messages.note': '{name} · only staff see this',
+		'messages.generated': 'Automatic answer, written by a machine',
 		'typing.one': '{name} is typing…',
 
 		'who.bot': 'Assistant',
@@ -157,6 +158,7 @@ export const texts = {
 		'messages.loading': '正在加载对话…',
 		'messages.you': '您',
 		'messages.note': '{name} · 仅客服可见',
+		'messages.generated': '自动回答，由机器生成',
 		'typing.one': '{name} 正在输入…',
 
 		'who.bot': '智能助手',

@@ -73,15 +73,16 @@ export function groupOf(d, { mine, same, name }) {
 
 /**
  * One message.
- * @param {{text: string, mine: boolean, clientId?: string, time: number, from: string, note?: boolean, files?: Node|null}} m
+ * @param {{text: string, mine: boolean, clientId?: string, time: number, from: string, note?: boolean, generated?: boolean, files?: Node|null}} m generated: a language model has written it
  */
-export function bubble({ text, mine, clientId, time, from, note, files }) {
+export function bubble({ text, mine, clientId, time, from, note, generated, files }) {
 	return el('div', { class: `message ${mine ? 'mine' : 'theirs'}${note ? ' note' : ''}`, data: { testid: note ? 'note' : 'message', from, ...(clientId && { clientId }) } },
 		el('div', { class: 'line' },
 			el('div', { class: `bubble${files && !text ? ' only-files' : ''}`, dir: 'auto' }, files,
 				el('span', { data: { testid: 'message-text' } }, renderText(text ?? ''))),
 			mine && el('span', { class: 'state', data: { testid: 'message-state' } }),
-			el('time', { class: 'when', datetime: new Date(time).toISOString(), title: fullTime(time), text: clock(time) })));
+			el('time', { class: 'when', datetime: new Date(time).toISOString(), title: fullTime(time), text: clock(time) })),
+		generated && el('div', { class: 'generated', data: { testid: 'generated' }, text: t('messages.generated') }));
 }
 
 /** Shows the send state of an own message; the words again when forced. */

@@ -41,7 +41,9 @@ export class MessageList {
 		this.typingNode = el('div', { class: 'typing', data: { testid: 'typing' } },
 			el('span', { class: 'dots', aria: { hidden: true } }, el('i'), el('i'), el('i')), el('span', { class: 'typing-text' }));
 		this.typingNode.hidden = true;
-		this.content = el('div', { class: 'scroll-content' }, this.log, this.pendingHost, this.typingNode);
+		this.partialNode = el('div', { class: 'partial', aria: { live: 'off' }, data: { testid: 'partial' } });
+		this.partialNode.hidden = true;
+		this.content = el('div', { class: 'scroll-content' }, this.log, this.pendingHost, this.partialNode, this.typingNode);
 		this.scroller = el('div', { class: 'scroller', tabindex: '0', role: 'region' }, this.content);
 		this.pill = el('button', { class: 'pill', type: 'button', data: { testid: 'new-pill' }, on: { click: () => this.toBottom(true) } });
 		this.pill.hidden = true;
@@ -130,6 +132,17 @@ export class MessageList {
 		const hidden = name === '';
 		if (!hidden) setText(this.typingNode.lastChild, t('typing.one', { name }));
 		if (this.typingNode.hidden !== hidden) this.typingNode.hidden = hidden;
+	}
+
+	/** Shows what a bot is writing, until its message comes; null for nothing. */
+	setPartial(partial) {
+		const hidden = !partial?.text;
+		if (!hidden) {
+			const node = bubble({ text: partial.text, mine: false, time: Date.now(), from: 'bot', generated: true });
+			node.dataset.testid = 'partial-message';
+			this.partialNode.replaceChildren(node);
+		}
+		if (this.partialNode.hidden !== hidden) this.partialNode.hidden = hidden;
 	}
 
 	/** How far the other side has received and read: the marks of the own messages follow. */
@@ -243,7 +256,7 @@ export class MessageList {
 		const { d } = ev;
 		const mine = this.mine(d.from);
 		const waiting = d.client_id && this.pending.get(d.client_id);
-		const node = waiting ?? bubble({ text: d.body, mine, clientId: d.client_id, time: d.time, from: mine ? 'me' : d.from.kind, note: d.kind === 'note', files: this.attachments(d, mine) });
+		const node = waiting ?? bubble({ text: d.body, mine, clientId: d.client_id, time: d.time, from: mine ? 'me' : d.from.kind, note: d.kind === 'note', generated: d.payload === 'generated' && d.from.kind === 'bot', files: this.attachments(d, mine) });
 		if (waiting) this.pending.delete(d.client_id);
 		node.dataset.seq = node.dataset.at = String(ev.s);
 		if (mine) {

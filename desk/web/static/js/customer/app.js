@@ -357,6 +357,7 @@ export class CustomerPage {
 		this.uploads?.clear();
 		this.list?.clear();
 		this.list?.setTyping('');
+		this.list?.setPartial(null);
 	}
 
 	#frame(frame) {
@@ -382,6 +383,10 @@ export class CustomerPage {
 		if (what === 'refused') this.#late(ev);
 		if (what === 'receipt') this.list.setPeer(c.peer);
 		if (what === 'file') this.list.redraw();
+		if (what === 'partial') {
+			this.list.setPartial(c.partial);
+			this.list.setTyping(c.partial && !c.partial.text ? nameOf(c.partial.from) : '');
+		}
 		if (what === 'typing') this.list.setTyping(c.typingName && nameOf({ kind: 'agent', name: c.typingName.trim() }));
 		this.#render();
 	}
