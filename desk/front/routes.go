@@ -42,6 +42,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/bot/turns/{id}", f.limited(f.places.bots, f.botAnswer))
 	f.manageRoutes(mux)
 	f.wallRoutes(mux)
+	f.personRoutes(mux)
 	f.programRoutes(mux)
 	mux.HandleFunc("POST "+widgetUploads, f.limited(f.places.uploads, f.widgetUpload))
 	mux.HandleFunc("POST "+agentUploads, f.staffIn(f.places.staffUploads, f.o.Uploads.MaxTime+f.within(requestTimeout), perm.Serve, f.agentUpload))

@@ -25,7 +25,7 @@ var (
 )
 
 // Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn or Leave. Or it is a line of the
-// audit log, Audit.
+// audit log, Audit, or a Visited.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the
@@ -162,6 +162,7 @@ type Store interface {
 	Management
 	StaffWrites
 	KeyWrites
+	People
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -178,6 +179,7 @@ type Reader interface {
 	Listing
 	StaffReader
 	KeyReader
+	PeopleReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

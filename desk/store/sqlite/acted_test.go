@@ -119,6 +119,9 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`,
 		`DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`, `DELETE FROM schema_version WHERE version >= 7`,
+		`DROP TRIGGER contact_key_new`, `DROP TRIGGER contact_key_changed`, `DROP TABLE contact_key`, `DROP INDEX contact_erasing`, `DROP INDEX contact_merged`,
+		`DROP INDEX contact_token_contact`, `ALTER TABLE contact DROP COLUMN erased`, `ALTER TABLE contact DROP COLUMN erasing`, `ALTER TABLE contact DROP COLUMN facts`,
+		`ALTER TABLE contact DROP COLUMN note`, `ALTER TABLE contact DROP COLUMN merged`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)

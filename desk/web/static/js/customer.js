@@ -15,12 +15,12 @@ if (met) {
 	const own = new SafeStorage();
 	const storage = area ? new SafeStorage([area]) : own;
 	if (init.locale in locales && own.get('desk.locale') === null) setLocale(init.locale);
-	const page = new CustomerPage({ site, storage, host, page: init.page ?? host.origin, identity: init.identity ?? '', colour: init.colour });
+	const page = new CustomerPage({ site, storage, host, place: { page: init.page ?? host.origin, title: init.title, referrer: init.referrer }, identity: init.identity ?? '', colour: init.colour });
 	const logout = () => {
 		page.logout();
 		host.send('bye');
 	};
-	Object.assign(host.on, { open: () => page.shown(), identify: ({ identity }) => page.identify(identity), logout });
+	Object.assign(host.on, { open: () => page.shown(), page: (place) => page.visit.move(place), identify: ({ identity }) => page.identify(identity), logout });
 	if (init.logout) {
 		for (const key of storage.keys('desk.')) storage.remove(key);
 		host.send('bye');
@@ -29,5 +29,5 @@ if (met) {
 		host.send('ready', { storage: area ? 'host' : own.persistent ? 'frame' : 'memory' });
 	}
 } else {
-	new CustomerPage({ site, storage: new SafeStorage(), page: location.origin + location.pathname }).start();
+	new CustomerPage({ site, storage: new SafeStorage(), place: { page: location.href, referrer: document.referrer } }).start();
 }
