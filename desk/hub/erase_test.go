@@ -48,7 +48,9 @@ func TestEraseContact(t *testing.T) {
 			t.Errorf("told %+v", e)
 		}
 	}
-	r.waitFor("4101", func() bool { return slices.ContainsFunc(wires, func(w *wire) bool { return w.closeCode() == proto.CloseUnauthorized }) })
+	r.waitFor("4101", func() bool {
+		return slices.ContainsFunc(wires, func(w *wire) bool { return w.closeCode() == proto.CloseUnauthorized })
+	})
 	if rows := r.audited(store.AuditErase); len(rows) != 1 || rows[0].Who.ID != sue.Me().ID || rows[0].Target != "contact "+c.contact {
 		t.Errorf("audit %+v", rows)
 	}

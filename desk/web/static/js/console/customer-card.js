@@ -92,7 +92,7 @@ export class CustomerCard {
 		setText(this.title, contact.name);
 		const facts = factsOf(this.shown, this.past.find((r) => r.id === this.shown.c), this.staff.me.id);
 		const got = this.panel.value;
-		if (got?.contact?.id === contact.id) facts.push(...visitOf(got, Date.now()));
+		if (got && got.contact.id === contact.id) facts.push(...visitOf(got, Date.now()));
 		const key = JSON.stringify(facts);
 		if (this.facts.dataset.key === key) return;
 		this.facts.dataset.key = key;
