@@ -86,7 +86,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	tickets := auth.NewTickets[hub.Login](d.o.Now)
-	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars})
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,11 @@ func routeRights() map[string]string {
 		"POST /api/v1/agent/login": "p", "POST /api/v1/agent/logout": "p",
 		"POST /api/v1/widget/session": "p", "POST /api/v1/widget/uploads": "k", "GET /files/{id}": "k", "POST /api/v1/bot/turns/{id}": "k",
 		"GET /api/v1/agent/me": "asmr", "POST /api/v1/agent/ticket": "asmr", "POST /api/v1/agent/password": "asmr",
-		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm",
 		"GET /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters/drop": "asmr",
+		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm", "GET /api/v1/agent/contacts/{id}/export": "sm",
 		"GET /wall": "smr", "GET /wall/reports": "smr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "smr",
 		"POST /api/v1/supervisor/agents/{id}/status": "sm",
-		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "mr",
+		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "smr", "GET /admin/contacts": "smr", "GET /admin/contacts/{id}": "smr",
 	}
 	for _, kind := range []string{"agents", "groups", "sites", "canned", "bots"} {
 		for _, route := range []string{"GET /admin/" + kind, "GET /admin/" + kind + "/new", "POST /admin/" + kind, "GET /admin/" + kind + "/{id}",
@@ -55,6 +55,9 @@ func routeRights() map[string]string {
 		rights["POST /api/v1/agent/sso/"+route] = "k"
 	}
 	rights["POST /admin/agents/{id}/unlink"] = "m"
+	for _, what := range []string{"", "/block", "/erase", "/merge"} {
+		rights["POST /admin/contacts/{id}"+what] = "sm"
+	}
 	rights["GET /api/v1/openapi.json"] = "p"
 	for _, route := range []string{"GET /api/v1/conversations", "GET /api/v1/conversations/{id}", "GET /api/v1/conversations/{id}/events",
 		"POST /api/v1/conversations/{id}/messages", "POST /api/v1/conversations/{id}/tags", "GET /api/v1/contacts/{id}", "GET /api/v1/reports"} {

@@ -45,6 +45,7 @@ type Options struct {
 	Audit  func(r *http.Request, who store.Actor, action, target, detail string) error
 	Asset  func(name string) string // address of an embedded file
 	Notify Changes
+	People People
 	HTTPS  bool   // browsers reach the server over https
 	Public string // address by which customers reach the server, "" = not known
 	Logger *slog.Logger
@@ -91,7 +92,7 @@ func New(o Options) (*Pages, error) {
 // Routes returns every route of the pages.
 func (p *Pages) Routes() []Route {
 	manage := func(pattern string, serve func(*request)) Route { return Route{pattern, perm.Manage, p.serve(serve)} }
-	return []Route{
+	return append(p.contactRoutes(), []Route{
 		manage("GET /admin", p.overview),
 		manage("GET /admin/agents", p.agents), manage("GET /admin/agents/new", p.newAgent), manage("POST /admin/agents", p.createAgent),
 		manage("GET /admin/agents/{id}", p.editAgent), manage("POST /admin/agents/{id}", p.saveAgent), manage("POST /admin/agents/{id}/password", p.resetPassword), manage("POST /admin/agents/{id}/factor", p.resetFactor), manage("POST /admin/agents/{id}/unlink", p.unlink),
@@ -107,8 +108,8 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
 		manage("GET /admin/invitations", p.invitations), manage("GET /admin/invitations/new", p.newInvitation), manage("POST /admin/invitations", p.createInvitation), manage("POST /admin/invitations/{id}/revoke", p.revokeInvitation),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
-		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
-	}
+		{"POST /admin/language", perm.ReadOthers, p.serve(p.language)},
+	}...)
 }
 
 // request is one request on its way to one page.

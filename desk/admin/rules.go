@@ -10,8 +10,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// rulesPage is the form with the rules of a site.
-type rulesPage struct {
+// routesPage is the form with the rules of a site.
+type routesPage struct {
 	*lists
 	ID, Key string
 	Rows    []int // of rules, one empty one at the end
@@ -20,24 +20,24 @@ type rulesPage struct {
 }
 
 // Priorities returns the names of the priorities.
-func (rulesPage) Priorities() []string { return store.Priorities() }
+func (routesPage) Priorities() []string { return store.Priorities() }
 
 // Number returns the number of a rule, which begins at 1.
-func (rulesPage) Number(row int) int { return row + 1 }
+func (routesPage) Number(row int) int { return row + 1 }
 
 // Last reports whether a row is the empty one.
-func (p rulesPage) Last(row int) bool { return row == len(p.Rows)-1 }
+func (p routesPage) Last(row int) bool { return row == len(p.Rows)-1 }
 
 func (p *Pages) editRules(q *request) {
 	s, ok := q.site()
 	if !ok {
 		return
 	}
-	q.show(rulesShown(s.Settings.Rules))
-	q.rulesForm(http.StatusOK, s, rulesPage{})
+	q.show(routesShown(s.Settings.Rules))
+	q.rulesForm(http.StatusOK, s, routesPage{})
 }
 
-func (q *request) rulesForm(status int, s store.Site, page rulesPage) {
+func (q *request) rulesForm(status int, s store.Site, page routesPage) {
 	var err error
 	if page.lists, err = q.lists(); err != nil {
 		q.failed(err)
@@ -53,8 +53,8 @@ func (q *request) rulesForm(status int, s store.Site, page rulesPage) {
 	q.render(status, "rules", page)
 }
 
-// rulesShown returns the fields of rules.
-func rulesShown(rules []store.RouteRule) url.Values {
+// routesShown returns the fields of rules.
+func routesShown(rules []store.RouteRule) url.Values {
 	shown := make(url.Values)
 	for i, r := range rules {
 		for name, value := range map[string]string{
@@ -77,8 +77,8 @@ func (q *request) rule(row int) store.RouteRule {
 	}
 }
 
-// rulesEntered takes the rules out of the form, without empty rows.
-func (q *request) rulesEntered() (rules []store.RouteRule) {
+// routesEntered takes the rules out of the form, without empty rows.
+func (q *request) routesEntered() (rules []store.RouteRule) {
 	for row := range store.MaxRules + 1 {
 		if r := q.rule(row); !r.Empty() {
 			rules = append(rules, r)
@@ -94,7 +94,7 @@ func (q *request) setRules(rules []store.RouteRule) {
 			q.values.Del(field)
 		}
 	}
-	for field, values := range rulesShown(rules) {
+	for field, values := range routesShown(rules) {
 		q.set(field, values...)
 	}
 }
@@ -110,14 +110,14 @@ func (p *Pages) saveRules(q *request) {
 	if !ok {
 		return
 	}
-	rules := q.rulesEntered()
+	rules := q.routesEntered()
 	if action := q.Value("do"); action != "" {
 		q.setRules(rearranged(rules, action))
-		q.rulesForm(http.StatusOK, s, q.tried(s, rules, action))
+		q.rulesForm(http.StatusOK, s, q.triedRoutes(s, rules, action))
 		return
 	}
 	q.setRules(rules)
-	q.outdated(rulesShown(s.Settings.Rules))
+	q.outdated(routesShown(s.Settings.Rules))
 	s.Settings.Rules = rules
 	err := s.Check()
 	if err == nil && q.Failed() == 0 {
@@ -127,7 +127,7 @@ func (p *Pages) saveRules(q *request) {
 		return
 	}
 	if q.Failed() > 0 {
-		q.rulesForm(q.status(), s, rulesPage{})
+		q.rulesForm(q.status(), s, routesPage{})
 		return
 	}
 	p.o.Notify.SiteChanged(q.ctx(), s)
@@ -150,8 +150,8 @@ func rearranged(rules []store.RouteRule, action string) []store.RouteRule {
 	return rules
 }
 
-// tried says which of the rules fits the example of the form, without storing anything.
-func (q *request) tried(s store.Site, rules []store.RouteRule, action string) (page rulesPage) {
+// triedRoutes says which of the rules fits the example of the form, without storing anything.
+func (q *request) triedRoutes(s store.Site, rules []store.RouteRule, action string) (page routesPage) {
 	if action != "try" {
 		return page
 	}
@@ -175,12 +175,12 @@ func (q *request) tried(s store.Site, rules []store.RouteRule, action string) (p
 	if priority == "" {
 		priority = "normal"
 	}
-	page.Fits, page.Tried = at > 0, q.T("rules.try.none", group)
+	page.Fits, page.Tried = at > 0, q.T("routes.try.none", group)
 	if at > 0 {
-		page.Tried = q.T("rules.try.fits", at, group, q.T("priority."+priority))
+		page.Tried = q.T("routes.try.fits", at, group, q.T("priority."+priority))
 	}
 	if rule.Skills != "" {
-		page.Tried += " " + q.T("rules.try.skills", strings.ReplaceAll(rule.Skills, ",", ", "))
+		page.Tried += " " + q.T("routes.try.skills", strings.ReplaceAll(rule.Skills, ",", ", "))
 	}
 	return page
 }

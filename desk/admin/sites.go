@@ -38,12 +38,18 @@ type sitePage struct {
 // FieldTypes returns the types of questions before a chat.
 func (sitePage) FieldTypes() []string { return []string{"text", "email", "tel"} }
 
+// Visits returns what may be kept of visits.
+func (sitePage) Visits() []string {
+	return []string{store.KeepNothing, store.KeepBasic, store.KeepFull}
+}
+
 // Timers returns the names of the fields with times.
 func (sitePage) Timers() []string { return []string{"idle_bot", "idle_wait", "idle_chat", "warn_for"} }
 
 func (p *Pages) newSite(q *request) {
 	q.set("bot_name", "Eddy")
 	q.set("reopen", "24")
+	q.set("visits", store.KeepBasic)
 	q.siteForm(http.StatusOK, store.Site{})
 }
 
@@ -110,7 +116,7 @@ func (q *request) siteEntered(s *store.Site) {
 	const minute = int64(time.Minute / time.Millisecond)
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
 	t.KeepDays = int(q.number("keep_days"))
-	t.Chats = int(q.number("chats"))
+	t.Chats, t.Visits = int(q.number("chats")), q.Value("visits")
 	q.lookEntered(&t.Look)
 	t.Hours, t.AwayAfter = q.hoursEntered(), q.number("away_after")*minute
 	t.PreChat = nil
@@ -223,7 +229,7 @@ func siteShown(s *store.Site) url.Values {
 	const minute = int64(time.Minute / time.Millisecond)
 	for field, value := range map[string]string{
 		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
-		"origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
+		"visits": t.VisitsKept(), "origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
 		"idle_bot": unlessZero(t.IdleBot / minute), "idle_wait": unlessZero(t.IdleWait / minute), "idle_chat": unlessZero(t.IdleChat / minute),
 		"warn_for": unlessZero(t.WarnFor / minute), "keep_days": unlessZero(int64(t.KeepDays)), "chats": unlessZero(int64(t.Chats)),
 	} {

@@ -239,6 +239,12 @@ func TestSupervisorReadsWhispersTakesOverAndBlocks(t *testing.T) {
 	sue.until("the chat is closed", `document.querySelector('[data-testid="chat"]').dataset.state === 'closed'`)
 	sue.until("the card says so", `document.querySelector('[data-testid="card"]').textContent.includes('Blocked')`)
 	sue.shot("blocked")
+	sue.until("she may download what is known", fmt.Sprintf(`%s?.getAttribute('href') === %q`, node("person-export"), "/api/v1/agent/contacts/"+v.Me().ID+"/export"))
+	sue.click("person-erase")
+	sue.shot("erase")
+	sue.click("dialog-confirm")
+	sue.until("the chat is gone, and nothing else is opened", "!"+node("chat")+` && document.getElementById('card').hidden`)
+	lin.until("from Lin's console, too", "!"+node("chat"))
 	for _, p := range []*tab{lin, sue} {
 		p.clean()
 	}

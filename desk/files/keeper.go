@@ -40,6 +40,7 @@ type KeeperOptions struct {
 type Keeper struct {
 	o      KeeperOptions
 	wake   chan struct{}
+	asked  chan struct{} // see Erase
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	shard  int // the next shard to be checked
@@ -80,7 +81,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Keeper{o: o, wake: make(chan struct{}, 1), sites: make(map[string]int64)}, nil
+	return &Keeper{o: o, wake: make(chan struct{}, 1), asked: make(chan struct{}, 1), sites: make(map[string]int64)}, nil
 }
 
 // Start reads the sizes by site and begins to work. Call it once.
@@ -127,24 +128,28 @@ func (k *Keeper) Added(a store.Attachment, site string) {
 func (k *Keeper) rounds(ctx context.Context) {
 	tick := time.NewTicker(k.o.Every)
 	defer tick.Stop()
+	work := k.Round
 	for {
-		if err := k.Round(ctx); err != nil && ctx.Err() == nil {
+		if err := work(ctx); err != nil && ctx.Err() == nil {
 			k.o.Logger.Warn("desk: clearing files away failed", "err", err)
 		}
 		select {
 		case <-tick.C:
+			work = k.Round
+		case <-k.asked:
+			work = k.eraseAsked
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// Round does one round of the work other than scanning: conversations kept long enough, files not sent in time, a part
+// Round does one round of the work other than scanning: what is left of erased contacts, conversations kept long enough, files not sent in time, a part
 // of the directories, and the sums of the sites. The Keeper calls it from time to time; one goroutine at a time may.
 func (k *Keeper) Round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
-	errs := []error{k.dropClosed(ctx), k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
+	errs := []error{k.erase(ctx), k.dropClosed(ctx), k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
 	for range shardsPerRound {
 		errs = append(errs, k.lookThrough(ctx, k.shard))
 		k.shard = (k.shard + 1) % Shards

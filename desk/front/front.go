@@ -79,7 +79,7 @@ const (
 
 // Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
 // so that pages and upgrades always find a worker.
-const Workers = 80 + ssoRequests + readyRequests + programRequests + programReports + visitorUploads + staffUploads + visitorFetches + staffFetches
+const Workers = 80 + ssoRequests + readyRequests + programRequests + programReports + visitorUploads + staffUploads + visitorFetches + staffFetches + exportPlaces
 
 // Front is the HTTP side of one Desk. Any goroutine may call its methods.
 type Front struct {
@@ -112,7 +112,7 @@ type Front struct {
 
 // places hold one element for each request of a kind that runs.
 type places struct {
-	widget, staff, bots, wall, reports, uploads, staffUploads, fetches, staffFetches, ready chan struct{}
+	widget, staff, bots, wall, reports, uploads, staffUploads, fetches, staffFetches, exports, ready chan struct{}
 }
 
 // Counters count what the handler has done.
@@ -137,7 +137,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 			wall: make(chan struct{}, wallPlaces), reports: make(chan struct{}, reportPlaces),
 			uploads: make(chan struct{}, visitorUploads), staffUploads: make(chan struct{}, staffUploads),
 			fetches: make(chan struct{}, visitorFetches), staffFetches: make(chan struct{}, staffFetches),
-			ready: make(chan struct{}, readyRequests),
+			exports: make(chan struct{}, exportPlaces), ready: make(chan struct{}, readyRequests),
 		},
 	}
 	key, err := o.Store.Secret(ctx, "devices")

@@ -14,7 +14,7 @@ import (
 // newAdmin prepares the administration pages.
 func (f *Front) newAdmin() (*admin.Pages, error) {
 	return admin.New(admin.Options{
-		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS, Public: f.o.PublicURL,
+		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, People: f.hub, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS, Public: f.o.PublicURL,
 		Asset: f.assetPath,
 		Audit: func(r *http.Request, who store.Actor, action, target, detail string) error {
 			return f.audit(r.Context(), who, action, target, detail, f.address(r))

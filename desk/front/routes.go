@@ -50,6 +50,7 @@ func (f *Front) routes() http.Handler {
 	f.ssoRoutes(mux)
 	f.manageRoutes(mux)
 	f.wallRoutes(mux)
+	f.personRoutes(mux)
 	f.programRoutes(mux)
 	mux.HandleFunc("POST "+widgetUploads, f.limited(f.places.uploads, f.widgetUpload))
 	mux.HandleFunc("POST "+agentUploads, f.staffIn(f.places.staffUploads, f.o.Uploads.MaxTime+f.within(requestTimeout), perm.Serve, f.agentUpload))

@@ -28,7 +28,7 @@ func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), IP: f.o.KeepIP.keep(ip)}
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), Agent: browserOf(r.UserAgent()), IP: f.o.KeepIP.keep(ip)}
 	_, err := websocket.Upgrade(w, r, &endpoint{hub: f.hub, peer: peer, leave: leave}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},

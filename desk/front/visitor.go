@@ -22,11 +22,12 @@ type siteInfo struct {
 	Consent  string        `json:"consent,omitempty"`
 	PreChat  []store.Field `json:"prechat,omitempty"`
 	Rate     bool          `json:"rate,omitempty"` // ask for a score at the end
+	Visits   string        `json:"visits"`         // what is kept of them, so that pages say no more
 }
 
 func infoOf(s store.Site) siteInfo {
 	o := &s.Settings
-	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat}
+	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept()}
 }
 
 type visitorInfo struct {
@@ -157,13 +158,6 @@ func (f *Front) identified(ctx context.Context, w http.ResponseWriter, v visit, 
 		f.badIdentity(w, v, err)
 		return
 	}
-	token, hash, same := v.token, v.hash, v.kept.Verified && v.kept.External == id.Subject
-	if !same {
-		if v.kept.Verified && !f.forget(ctx, w, v) {
-			return
-		}
-		token, hash = auth.NewToken()
-	}
 	expires := f.o.Now().Add(f.o.VisitorLife)
 	if id.Expires.Before(expires) {
 		expires = id.Expires
@@ -172,7 +166,23 @@ func (f *Front) identified(ctx context.Context, w http.ResponseWriter, v visit, 
 	if p.Locale == "" {
 		p.Locale = v.locale
 	}
+	if v.kept.Verified { // the same customer, unless the token stands for another one
+		c, err := f.store.IdentifyContact(ctx, v.site, p, v.hash, expires)
+		if !errors.Is(err, store.ErrNotFound) {
+			f.identifiedAs(w, v, c, v.token, false, err)
+			return
+		}
+		if !f.forget(ctx, w, v) {
+			return
+		}
+	}
+	token, hash := auth.NewToken()
 	c, err := f.store.IdentifyContact(ctx, v.site, p, hash, expires)
+	f.identifiedAs(w, v, c, token, true, err)
+}
+
+// identifiedAs answers a visitor with a signed identity.
+func (f *Front) identifiedAs(w http.ResponseWriter, v visit, c store.Contact, token string, fresh bool, err error) {
 	switch {
 	case errors.Is(err, store.ErrBlocked):
 		blocked(w)
@@ -180,7 +190,7 @@ func (f *Front) identified(ctx context.Context, w http.ResponseWriter, v visit, 
 		f.storeProblem(w, err)
 	default:
 		f.hub.Rename(c.ID, c.Name)
-		f.welcome(w, v, c, token, !same)
+		f.welcome(w, v, c, token, fresh)
 	}
 }
 

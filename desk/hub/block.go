@@ -28,27 +28,25 @@ func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.Contact
 		if err := s.audit(ctx, action, "contact "+p.Contact, ""); err != nil {
 			return nil, err
 		}
-		c, err := s.hub.o.Store.BlockContact(ctx, p.Contact, p.Blocked)
-		if err != nil {
-			return nil, err
-		}
-		if p.Blocked {
-			s.hub.closeBlocked(p.Contact, who.actor, p.Reason)
-			s.hub.CloseContact(p.Contact, proto.CloseBlocked, "blocked")
-		}
-		return proto.ContactChanged{Contact: Card(&c)}, nil
+		c, err := s.hub.Block(ctx, p.Contact, p.Blocked, who.actor, p.Reason)
+		return proto.ContactChanged{Contact: Card(&c)}, err
 	})
+}
+
+// Block blocks a contact, or lets it in again. The reason is for staff. The caller has checked the right and recorded it.
+// Block blocks.
+func (h *Hub) Block(ctx context.Context, contact string, blocked bool, by store.Actor, reason string) (store.Contact, error) {
+	c, err := h.o.Store.BlockContact(ctx, contact, blocked)
+	if err == nil && blocked {
+		h.closeBlocked(contact, by, reason)
+		h.CloseContact(contact, proto.CloseBlocked, "blocked")
+	}
+	return c, err
 }
 
 // closeBlocked closes the open conversations of a blocked contact. The reason is a note, which customers do not see.
 func (h *Hub) closeBlocked(contact string, by store.Actor, note string) {
-	var convs []string
-	h.mu.Lock()
-	for _, e := range h.queue.dir.byContact[contact] {
-		convs = append(convs, e.conv.ID)
-	}
-	h.mu.Unlock()
-	for _, id := range convs {
+	for _, id := range h.openOf(contact) {
 		h.blockMove(store.Move{Conv: id, Trigger: store.Block, By: by, Note: note}, 1)
 	}
 }

@@ -80,6 +80,10 @@ func (s *Session) handle(cmd proto.Command) {
 		s.contactPatch(cmd, who, p)
 	case *proto.ContactBlock:
 		s.contactBlock(cmd, who, p)
+	case *proto.ContactErase:
+		s.contactErase(cmd, who, p)
+	case *proto.Visit:
+		s.visit(who, p)
 	case *proto.Tag:
 		s.tag(cmd, who, p)
 	case *proto.Priority:

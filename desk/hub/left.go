@@ -15,7 +15,10 @@ func (s *Session) leaveMessage(cmd proto.Command, who identity, p *proto.Leave) 
 		s.fail(cmd, rateLimited(wait))
 		return
 	}
-	conv := h.openOf(who.actor.ID)
+	conv := ""
+	if open := h.openOf(who.actor.ID); len(open) > 0 {
+		conv = open[0]
+	}
 	lane, giveBack, ok := conv, func() {}, true
 	if cmd.Conv = conv; conv == "" {
 		lane = "contact " + who.actor.ID
@@ -41,16 +44,6 @@ func (s *Session) leaveMessage(cmd proto.Command, who identity, p *proto.Leave) 
 		}
 		s.reply("ok", cmd, out.Conv.ID, proto.Changed{Head: head(&out.Conv, store.CustomerSide)})
 	}, giveBack)
-}
-
-// openOf returns the open conversation of a customer, "" for none.
-func (h *Hub) openOf(contact string) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if all := h.queue.dir.byContact[contact]; len(all) > 0 {
-		return all[0].conv.ID
-	}
-	return ""
 }
 
 // nobodyTakes returns what a bot says whose hand-off was refused with err.

@@ -16,7 +16,7 @@ func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 		}
 	}
 	c := store.Open{
-		Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name, Locale: who.locale}, Human: p.Wants == "human", Page: p.Page,
+		Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name, Locale: who.locale}, Human: p.Wants == "human", Page: h.pageKept(who.site, p.Page),
 		Fields: p.Fields, Consent: p.Consent, Without: h.botStaff.shut(), Greeter: who.greeter.bot.ID, Greeting: who.greeter.say,
 		Away: h.away,
 	}
@@ -27,6 +27,7 @@ func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 		if out.Conv.ContactName != who.actor.Name {
 			h.Rename(who.actor.ID, out.Conv.ContactName)
 		}
+		s.saveVisit(who)
 		s.reply("ok", cmd, out.Conv.ID, proto.Opened{Head: head(&out.Conv, store.CustomerSide), Existing: out.Existing})
 	}, giveBack)
 }

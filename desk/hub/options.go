@@ -29,6 +29,10 @@ type Options struct {
 	// Default none.
 	Barred func(store.AgentAccount) bool
 
+	// Erased is called when rows of an erased contact are to be removed (store.People); it must not block. Default: they
+	// stay until somebody else removes them.
+	Erased func()
+
 	// Routing is how the queue of conversations without a group works.
 	Routing store.GroupSettings
 	// After returns a channel that gets a value when Now has advanced by d, and a function that gives it up. Default is
@@ -146,6 +150,9 @@ func (o *Options) fill() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Erased == nil {
+		o.Erased = func() {}
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration) (<-chan time.Time, func() bool) {

@@ -17,7 +17,7 @@ type right struct {
 // rightOf is the one table of commands and roles. A command that is not in it is refused to everybody.
 func rightOf(command string) right {
 	switch command {
-	case "conv.open", "conv.leave", "conv.handoff", "conv.rate":
+	case "conv.open", "conv.leave", "conv.handoff", "conv.rate", "visit":
 		return right{customer: true}
 	case "msg.send", "typing", "conv.close":
 		return right{customer: true, staff: perm.Serve}
@@ -31,6 +31,8 @@ func rightOf(command string) right {
 		return right{staff: perm.Override}
 	case "contact.block":
 		return right{staff: perm.Block}
+	case "contact.erase":
+		return right{staff: perm.Personal}
 	case "status", "agents", "active":
 		return right{any: true}
 	case "ping":

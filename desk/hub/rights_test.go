@@ -19,13 +19,13 @@ import (
 // m administrator, r auditor. A new command has to be added here, too.
 func mayUse() map[string]string {
 	return map[string]string{
-		"conv.open": "c", "conv.leave": "c", "conv.handoff": "c", "conv.rate": "c",
+		"conv.open": "c", "conv.leave": "c", "conv.handoff": "c", "conv.rate": "c", "visit": "c",
 		"msg.send": "casm", "typing": "casm", "conv.close": "casm",
 		"receipt": "casmr", "sync": "casmr", "file.links": "casmr",
 		"take": "asm", "transfer": "asm", "transfer.accept": "asm", "transfer.decline": "asm", "return": "asm", "reopen": "asm",
 		"note.send": "asm", "tag": "asm", "priority": "asm", "canned.list": "asm", "contact.patch": "asm",
 		"watch": "asmr", "unwatch": "asmr", "history": "asmr", "search": "asmr", "contact.get": "asmr",
-		"assign": "sm", "contact.block": "sm",
+		"assign": "sm", "contact.block": "sm", "contact.erase": "sm",
 		"status": "asmr", "agents": "asmr", "active": "asmr", "ping": "casmr",
 		"hello": "", "unknown": "", "": "",
 	}

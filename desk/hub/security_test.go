@@ -25,8 +25,9 @@ func forbiddenIDs(contact, file string) (payloads map[string]any, none, silent [
 		"transfer.accept": map[string]any{}, "transfer.decline": map[string]any{}, "receipt": proto.Receipt{Delivered: 1, Read: 1},
 		"history": proto.History{Contact: contact}, "contact.get": proto.ContactGet{Contact: contact},
 		"contact.patch": proto.ContactPatch{Contact: contact, Name: "Mallory"}, "contact.block": proto.ContactBlock{Contact: contact, Blocked: true},
-		"tag": proto.Tag{Add: []string{"x"}}, "priority": proto.Priority{Priority: "high"}, "conv.rate": proto.Rate{Score: 5},
-	}, []string{"hello", "ping", "conv.open", "conv.leave", "status", "agents", "active", "search", "canned.list"}, []string{"typing", "receipt"}
+		"contact.erase": proto.ContactErase{Contact: contact},
+		"tag":           proto.Tag{Add: []string{"x"}}, "priority": proto.Priority{Priority: "high"}, "conv.rate": proto.Rate{Score: 5},
+	}, []string{"hello", "ping", "conv.open", "conv.leave", "status", "agents", "active", "search", "canned.list", "visit"}, []string{"typing", "receipt"}
 }
 
 // Knowing an id grants nothing: every command with the id of somebody else's conversation, contact or file, sent by another

@@ -36,6 +36,7 @@ type Peer struct {
 	Login   store.Token // hash of the login cookie, zero if there was none
 	Origin  string      // of a page that is not the server's own, in lower case; its site must allow it
 	Network string      // what limits per address count, "" = not limited
+	Agent   string      // kind and system of the browser, "" = unknown
 	IP      string      // as much of its address as may be stored, "" = nothing
 }
 
@@ -72,7 +73,8 @@ type Session struct {
 	gone  atomic.Bool // the transport is closed; read without mu
 	hello *time.Timer
 
-	ident atomic.Pointer[identity] // nil until hello was accepted
+	ident atomic.Pointer[identity]    // nil until hello was accepted
+	facts atomic.Pointer[store.Facts] // of a customer's visit
 
 	used atomic.Int64 // when somebody worked with it last, Unix milliseconds; of an agent's session
 
@@ -89,6 +91,7 @@ type Session struct {
 	messages *rate.Limiter
 	commands *rate.Limiter
 	denials  *rate.Limiter // lines in the audit log about refusals
+	visits   *rate.Limiter // of a customer that goes from page to page
 	strikes  int
 	refusals int
 }
@@ -103,7 +106,7 @@ type pending struct {
 // Connect starts a session on a new connection. The client has Limits.HelloTimeout to say hello. The transport calls
 // Receive for each message and Closed once at the end.
 func (h *Hub) Connect(c Conn, p Peer) *Session {
-	s := &Session{hub: h, conn: c, peer: p, id: uuid.NewString(), denials: rate.NewLimiter(auditEvery, auditBurst)}
+	s := &Session{hub: h, conn: c, peer: p, id: uuid.NewString(), denials: rate.NewLimiter(auditEvery, auditBurst), visits: rate.NewLimiter(visitEvery, visitBurst)}
 	s.limit(h.o.Limits.CustomerMessages, h.o.Limits.CustomerCommands)
 	h.Counters.Connects.Add(1)
 	h.Counters.Sessions.Add(1)

@@ -228,7 +228,11 @@ func (s *Session) contactGet(cmd proto.Command, who identity, p *proto.ContactGe
 			return nil, err
 		}
 		past, err := s.past(ctx, r, who, store.Filter{Contact: p.Contact}, "")
-		return proto.ContactGot{Contact: Card(&c), Past: past}, err
+		if err != nil {
+			return nil, err
+		}
+		visit, chats, err := s.hub.visits(ctx, r, p.Contact)
+		return proto.ContactGot{Contact: Card(&c), Visit: visit, Chats: chats, Past: past}, err
 	})
 }
 
@@ -244,13 +248,13 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 		if err != nil {
 			return nil, err
 		}
-		s.hub.renamed(&c)
+		s.hub.Renamed(&c)
 		return proto.ContactChanged{Contact: Card(&c)}, nil
 	})
 }
 
-// renamed tells staff the new name of a contact in its open conversations, and uses that name from then on.
-func (h *Hub) renamed(contact *store.Contact) {
+// Renamed tells staff the new name of a contact in its open conversations, and uses that name from then on.
+func (h *Hub) Renamed(contact *store.Contact) {
 	h.Rename(contact.ID, contact.Name)
 	var convs []store.Conversation
 	h.mu.Lock()

@@ -33,8 +33,9 @@ const (
 	ViewWall   Permission = "view_wall"   // the live wall and the reports
 	ForceState Permission = "force_state" // set the status of other agents, end the logins of those whose role has no more permissions
 	ViewAudit  Permission = "view_audit"
-	Manage     Permission = "manage"  // accounts, sites, groups, bots, canned replies, secrets
-	Private    Permission = "private" // telephone numbers, addresses and card numbers in clear
+	Manage     Permission = "manage"   // accounts, sites, groups, bots, canned replies, secrets
+	Personal   Permission = "personal" // export everything that is known of a person, and erase it
+	Private    Permission = "private"  // telephone numbers, addresses and card numbers in clear
 )
 
 // Can reports whether the role has the permission. An unknown role has none.
@@ -62,9 +63,9 @@ func (r Role) Permissions() []Permission {
 	case Auditor:
 		return []Permission{ReadOthers, ViewWall, ViewAudit}
 	case Supervisor:
-		return []Permission{Serve, ReadOthers, Override, Whisper, Block, ViewWall, ForceState, Private}
+		return []Permission{Serve, ReadOthers, Override, Whisper, Block, ViewWall, ForceState, Personal, Private}
 	case Admin:
-		return []Permission{Serve, ReadOthers, Override, Whisper, Block, ViewWall, ForceState, ViewAudit, Manage, Private}
+		return []Permission{Serve, ReadOthers, Override, Whisper, Block, ViewWall, ForceState, ViewAudit, Manage, Personal, Private}
 	}
 	return nil
 }

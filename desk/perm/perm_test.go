@@ -13,14 +13,14 @@ func TestTable(t *testing.T) {
 		perm.Agent:   {perm.Serve: true, perm.Private: true},
 		perm.Auditor: {perm.ReadOthers: true, perm.ViewWall: true, perm.ViewAudit: true},
 		perm.Supervisor: {perm.Serve: true, perm.ReadOthers: true, perm.Override: true, perm.Whisper: true, perm.Block: true, perm.ViewWall: true,
-			perm.ForceState: true, perm.Private: true},
+			perm.ForceState: true, perm.Personal: true, perm.Private: true},
 		perm.Admin: {perm.Serve: true, perm.ReadOthers: true, perm.Override: true, perm.Whisper: true, perm.Block: true, perm.ViewWall: true,
-			perm.ForceState: true, perm.ViewAudit: true, perm.Manage: true, perm.Private: true},
+			perm.ForceState: true, perm.ViewAudit: true, perm.Manage: true, perm.Personal: true, perm.Private: true},
 		"":     {},
 		"root": {},
 	}
 	all := []perm.Permission{perm.Serve, perm.ReadOthers, perm.Override, perm.Whisper, perm.Block, perm.ViewWall, perm.ForceState, perm.ViewAudit, perm.Manage,
-		perm.Private, "", "everything"}
+		perm.Personal, perm.Private, "", "everything"}
 	for role, want := range may {
 		for _, p := range all {
 			if got := role.Can(p); got != want[p] {

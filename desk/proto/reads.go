@@ -81,6 +81,16 @@ type ContactBlock struct {
 	Reason  string `json:"reason"` // for staff
 }
 
+// ContactErase erases everything that is stored about a contact.
+type ContactErase struct {
+	Contact string `json:"contact"`
+}
+
+// Erased is the payload of ev.erased.
+type Erased struct {
+	Contact string `json:"contact"`
+}
+
 // Tag changes the tags of a conversation.
 type Tag struct {
 	Add    []string `json:"add"`
@@ -175,6 +185,8 @@ type ContactCard struct {
 // ContactGot answers contact.get.
 type ContactGot struct {
 	Contact ContactCard `json:"contact"`
+	Visit   Facts       `json:"visit"` // the present one, or the last
+	Chats   int         `json:"chats"` // conversations in which anybody but a bot has done something
 	Past
 }
 
@@ -205,6 +217,10 @@ func readKind(t string) (kind, bool) {
 		return kind{payload: func() any { return new(ContactPatch) }, check: checkPatch}, true
 	case "contact.block":
 		return kind{payload: func() any { return new(ContactBlock) }, check: checkBlock}, true
+	case "contact.erase":
+		return kind{payload: func() any { return new(ContactErase) }, check: func(p any) *Error { return checkContact(p.(*ContactErase).Contact) }}, true
+	case "visit":
+		return kind{payload: func() any { return new(Visit) }, check: checkVisit, noID: true}, true
 	case "tag":
 		return kind{payload: func() any { return new(Tag) }, check: checkTag, conv: true}, true
 	case "conv.rate":

@@ -24,13 +24,13 @@ var answers = map[string][]any{
 	"reopen": {Changed{}}, "conv.close": {Changed{}}, "assign": {Changed{}}, "conv.handoff": {Changed{}}, "transfer": {Changed{}, Offered{}},
 	"transfer.accept": {Changed{}}, "transfer.decline": {Changed{}}, "sync": {Synced{}}, "watch": {Synced{}}, "unwatch": {nil}, "file.links": {Links{}},
 	"status": {AgentStatus{}}, "agents": {AgentList{}}, "history": {Past{}}, "search": {Found{}}, "canned.list": {CannedItems{}}, "contact.get": {ContactGot{}},
-	"contact.patch": {ContactChanged{}}, "contact.block": {ContactChanged{}}, "tag": {Tagged{}}, "priority": {Priority{}}, "conv.rate": {nil},
+	"contact.patch": {ContactChanged{}}, "contact.block": {ContactChanged{}}, "contact.erase": {nil}, "tag": {Tagged{}}, "priority": {Priority{}}, "conv.rate": {nil},
 }
 
 // events are the payloads of what the server says by itself. Those with a number are durable.
 var events = map[string]any{
 	"ev.msg": Msg{}, "ev.state": StateChange{}, "ev.queue": QueuePosition{}, "ev.typing": TypingNow{}, "ev.partial": Partial{}, "ev.receipt": ReceiptNow{}, "ev.presence": Presence{},
-	"ev.file": File{}, "ev.conv": Row{}, "ev.agent": AgentInfo{}, "ev.offer": Offer{}, "ev.offer_end": OfferEnd{}, "ev.watch_end": WatchEnd{}, "ev.away": Away{}, "bye": Bye{},
+	"ev.file": File{}, "ev.conv": Row{}, "ev.agent": AgentInfo{}, "ev.offer": Offer{}, "ev.offer_end": OfferEnd{}, "ev.watch_end": WatchEnd{}, "ev.away": Away{}, "ev.erased": Erased{}, "ev.merged": Merged{}, "ev.visitor": VisitorNow{}, "bye": Bye{},
 }
 
 // durable are the events with a number.

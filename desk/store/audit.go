@@ -40,6 +40,8 @@ const (
 	AuditRole        = "role_changed"
 	AuditSecret      = "secret_changed"
 	AuditExport      = "export"
+	AuditErase       = "contact_erased"
+	AuditMerge       = "contacts_merged"
 )
 
 // AuditRow is a line of the audit log.

@@ -191,6 +191,7 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("idle_chat", s.IdleChat, maxTimer)
 	i.between("warn_for", s.WarnFor, maxTimer)
 	i.between("keep_days", int64(s.KeepDays), MaxKeep)
+	i.need(slices.Contains([]string{"", KeepNothing, KeepBasic, KeepFull}, s.Visits), "visits", ReasonUnknown)
 	i.between("chats", int64(s.Chats), MaxChats)
 	s.Look.check(i)
 	i.between("away_after", s.AwayAfter, maxTimer)

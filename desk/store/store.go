@@ -25,7 +25,7 @@ var (
 )
 
 // Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange or Relax. Or it is a
-// line of the audit log, Audit.
+// line of the audit log, Audit, or a Visited.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the
@@ -172,6 +172,7 @@ type Store interface {
 	FactorWrites
 	InvitationWrites
 	IdentityWrites
+	People
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -192,6 +193,7 @@ type Reader interface {
 	FactorReader
 	InvitationReader
 	IdentityReader
+	PeopleReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

@@ -123,6 +123,9 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`,
 		`DROP INDEX conversation_queue`, `DROP INDEX conversation_behind`, `CREATE INDEX conversation_queue ON conversation (priority, queued_at, id) WHERE state = 'queued'`,
 		`ALTER TABLE conversation DROP COLUMN skills`, `ALTER TABLE conversation DROP COLUMN relaxed`, `ALTER TABLE agent DROP COLUMN skills`, `ALTER TABLE agent DROP COLUMN languages`,
+		`DROP TRIGGER contact_key_new`, `DROP TRIGGER contact_key_changed`, `DROP TABLE contact_key`, `DROP INDEX contact_erasing`, `DROP INDEX contact_merged`,
+		`DROP INDEX contact_token_contact`, `ALTER TABLE contact DROP COLUMN erased`, `ALTER TABLE contact DROP COLUMN erasing`, `ALTER TABLE contact DROP COLUMN facts`,
+		`ALTER TABLE contact DROP COLUMN note`, `ALTER TABLE contact DROP COLUMN merged`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	sqlContact       = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ?`
-	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.site = ? AND p.external = ?`
+	sqlContact       = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ? AND p.` + isThere
+	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = (SELECT iif(x.merged = '', x.id, x.merged) FROM contact x WHERE x.site = ? AND x.external = ?)`
 	sqlInsertContact = `INSERT INTO contact (id, workspace, site, name, external, verified, locale, attributes, created) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?)`
 	sqlUpdateContact = `UPDATE contact SET name = ?, locale = ?, attributes = ? WHERE id = ?`
 	sqlKeepToken     = `INSERT INTO contact_token (token, contact, created, expires) VALUES (?, ?, ?, ?)
@@ -112,7 +112,7 @@ func (db *DB) DropVisitor(ctx context.Context, token store.Token) error {
 // SetLocale implements store.Accounts.
 func (db *DB) SetLocale(ctx context.Context, contact, locale string) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`UPDATE contact SET locale = ? WHERE id = ?`, locale, contact))
+		return one(t.change(`UPDATE contact SET locale = ? WHERE id = ? AND `+isThere, locale, contact))
 	})
 }
 

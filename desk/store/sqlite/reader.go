@@ -160,7 +160,7 @@ func (r *reader) ContactByToken(ctx context.Context, t store.Token, now time.Tim
 
 // Contact implements store.Reader.
 func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) {
-	return scanContact(r.db.QueryRowContext(ctx, `SELECT `+contactColumns+` FROM contact p WHERE p.id = ?`, id))
+	return scanContact(r.db.QueryRowContext(ctx, sqlContact, id))
 }
 
 const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled, a.skills, a.languages,

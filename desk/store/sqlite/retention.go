@@ -45,22 +45,30 @@ func (t *tx) dropClosed(site string, before int64, limit int) (d store.Dropped, 
 		if err != nil {
 			return d, err
 		}
-		files, n, err := t.dropParts(c.ID, limit)
-		if err != nil {
+		if limit, err = t.dropConv(&c, limit, &d); err != nil {
 			return d, err
 		}
-		d.Files = append(d.Files, files...)
-		if limit -= n; limit <= 0 { // there may be more of it
-			break
-		}
-		if err := t.dropHead(&c); err != nil {
-			return d, err
-		}
-		d.Conversations++
-		limit--
 	}
 	d.More = true
 	return d, nil
+}
+
+// dropConv removes at most limit rows of a conversation and, with the last of them, the conversation itself. It returns
+// what is left of limit.
+func (t *tx) dropConv(c *store.Conversation, limit int, d *store.Dropped) (int, error) {
+	files, n, err := t.dropParts(c.ID, limit)
+	if err != nil {
+		return limit, err
+	}
+	d.Files = append(d.Files, files...)
+	if limit -= n; limit <= 0 { // there may be more of it
+		return 0, nil
+	}
+	if err := t.dropHead(c); err != nil {
+		return limit, err
+	}
+	d.Conversations++
+	return limit - 1, nil
 }
 
 // dropParts removes at most limit files, turns and messages of a conversation. It returns the files and how many rows

@@ -9,6 +9,23 @@ import (
 
 // Nothing names a conversation that was removed, in whatever table: neither its rows nor the words of the search.
 func TestDropClosedLeavesNothing(t *testing.T) {
+	leavesNothing(t, func(r *rig) (store.Dropped, error) {
+		return r.DropClosed(t.Context(), r.site.ID, time.Now().Add(time.Hour).UnixMilli(), 1000)
+	})
+}
+
+// The same goes for the conversations of an erased contact.
+func TestEraseLeavesNothing(t *testing.T) {
+	leavesNothing(t, func(r *rig) (store.Dropped, error) {
+		if err := r.EraseContact(t.Context(), r.contact.ID); err != nil {
+			return store.Dropped{}, err
+		}
+		return r.EraseMore(t.Context(), 1000)
+	})
+}
+
+// leavesNothing removes a closed conversation with everything that can belong to one.
+func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 	r := newRig(t, Options{})
 	lin := r.agent.Actor()
 	opened := r.must(store.Open{Contact: r.contact})
@@ -42,7 +59,7 @@ func TestDropClosedLeavesNothing(t *testing.T) {
 	if count(`SELECT count(*) FROM message_words`) == 0 {
 		t.Error("the test says nothing about the search")
 	}
-	d, err := r.DropClosed(t.Context(), r.site.ID, time.Now().Add(time.Hour).UnixMilli(), 1000)
+	d, err := drop(r)
 	if err != nil || d.Conversations != 1 || d.More {
 		t.Fatalf("%+v %v", d, err)
 	}

@@ -296,7 +296,7 @@ func (db *DB) PatchContact(ctx context.Context, p store.ContactPatch) (store.Con
 func (db *DB) changeContact(ctx context.Context, id string, change func(*tx, *store.Contact) error) (store.Contact, error) {
 	done := make(chan store.Contact, 1)
 	err := db.write(ctx, func(t *tx) error {
-		c, err := scanContact(t.row(`SELECT `+contactColumns+` FROM contact p WHERE p.id = ?`, id))
+		c, err := scanContact(t.row(sqlContact, id))
 		if err != nil {
 			return err
 		}

@@ -68,6 +68,9 @@ func (t *tx) behind(before, next *store.Conversation, now int64) error {
 // facts reads what the guards of the rule need.
 func (t *tx) facts(c *store.Conversation, in *store.Input) error {
 	if in.Trigger == store.ReopenToQueue || in.Trigger == store.ReopenToBot {
+		if err := t.notErased(c.Contact); err != nil {
+			return err
+		}
 		s, err := t.site(c.Site)
 		if err != nil {
 			return err

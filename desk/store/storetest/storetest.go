@@ -41,7 +41,7 @@ func Run(t *testing.T, b Backend) {
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
 		{"Groups", testGroups}, {"Force", testForce}, {"Seize", testSeize}, {"Missed", testMissed}, {"Warn", testWarn}, {"Leave", testLeave}, {"QueueFull", testQueueFull}, {"Staff", testStaff}, {"LastAgent", testLastAgent}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
-		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Secret", testSecret},
+		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Erase", testErase}, {"EraseOpen", testEraseOpen}, {"Visits", testVisits}, {"Contacts", testContacts}, {"Merge", testMerge}, {"Secret", testSecret},
 		{"Bots", testBots}, {"BotUsage", testBotUsage}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
@@ -58,6 +58,7 @@ func Run(t *testing.T, b Backend) {
 			r.verify()
 		})
 	}
+	t.Run("EraseAgain", func(t *testing.T) { testEraseAgain(t, b) })
 	t.Run("Crash", func(t *testing.T) { testCrash(t, b) })
 }
 

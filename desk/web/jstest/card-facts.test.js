@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import '../static/js/console/texts.js';
-import { factsOf } from '../static/js/console/card-facts.js';
+import { factsOf, visitOf } from '../static/js/console/card-facts.js';
 import { moment, setLocale } from '../static/js/core/i18n.js';
 
 setLocale('en');
@@ -32,4 +32,14 @@ test('the history says what the row does not: the page, and all of a closed chat
 		const [, [, shown, link]] = at(page);
 		assert.deepEqual([shown, link], [text, href], page);
 	}
+});
+
+test('the visit: what is known, and nothing that is no address or time zone', () => {
+	const noon = Date.UTC(2026, 6, 1, 12);
+	const got = { contact: { created: hour }, chats: 3, visit: { page: 'https://shop.example/cart', title: 'Cart <b>', referrer: 'https://search.example', browser: 'Firefox, Windows', zone: 'Europe/Berlin' } };
+	assert.deepEqual(visitOf(got, noon), [
+		['card.now', 'shop.example/cart', 'https://shop.example/cart'], ['card.title', 'Cart <b>'], ['card.referrer', 'search.example/', 'https://search.example/'],
+		['card.browser', 'Firefox, Windows'], ['card.zone', '02:00 PM (Europe/Berlin)'], ['card.first', moment(hour)], ['card.before', '2'],
+	]);
+	assert.deepEqual(visitOf({ contact: { created: 0 }, visit: { zone: 'Nowhere/Land', referrer: 'javascript:alert(1)' } }, noon), [['card.referrer', 'javascript:alert(1)'], ['card.before', '0']]);
 });

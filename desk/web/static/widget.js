@@ -153,6 +153,16 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 	// --- the frame ---
 	const post = (t, more) => frame?.contentWindow?.postMessage({ eddy: 1, t, ...more }, address.origin);
 
+	// Where the visitor is. Pages that change without loading say so to nobody, so they are looked at.
+	const place = () => ({ page: location.href, title: document.title, referrer: document.referrer });
+	let told = '';
+	const tell = () => {
+		const now = JSON.stringify(place());
+		if (!ready || now === told) return;
+		told = now;
+		post('page', place());
+	};
+
 	const mount = () => {
 		if (frame) return;
 		// A visitor who was known is asked for first: without the site's word the chat would begin as a stranger's.
@@ -185,7 +195,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		// The frame has begun: what is kept for it, and what it shall do.
 		hello() {
 			const store = area && Object.fromEntries(keys().filter((k) => k.startsWith(`${prefix}desk.`)).map((k) => [k.slice(prefix.length), area.getItem(k)]));
-			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, page: location.origin + location.pathname, proactive });
+			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, ...place(), proactive });
 		},
 		ready({ storage }) {
 			clearTimeout(patience);
@@ -353,6 +363,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 	};
 
 	window.EddyDesk = api;
+	setInterval(tell, 1_000);
 	const begin = () => {
 		document.body.append(host);
 		if (phone.matches) state.open = false; // it would cover the page that was asked for

@@ -17,12 +17,12 @@ if (met) {
 	const own = new SafeStorage();
 	const storage = area ? new SafeStorage([area]) : own;
 	if (init.locale && own.get('desk.locale') === null) await setLocale(matching(init.locale), false);
-	const page = new CustomerPage({ site, storage, host, page: init.page ?? host.origin, identity: init.identity ?? '', colour: init.colour });
+	const page = new CustomerPage({ site, storage, host, place: { page: init.page ?? host.origin, title: init.title, referrer: init.referrer }, identity: init.identity ?? '', colour: init.colour });
 	const logout = () => {
 		page.logout();
 		host.send('bye');
 	};
-	Object.assign(host.on, { open: ({ proactive }) => page.shown(proactive), identify: ({ identity }) => page.identify(identity), logout });
+	Object.assign(host.on, { open: ({ proactive }) => page.shown(proactive), page: (place) => page.visit.move(place), identify: ({ identity }) => page.identify(identity), logout });
 	if (init.logout) {
 		for (const key of storage.keys('desk.')) storage.remove(key);
 		host.send('bye');
@@ -32,5 +32,5 @@ if (met) {
 		host.send('ready', { storage: area ? 'host' : own.persistent ? 'frame' : 'memory' });
 	}
 } else {
-	new CustomerPage({ site, storage: new SafeStorage(), page: location.origin + location.pathname }).start();
+	new CustomerPage({ site, storage: new SafeStorage(), place: { page: location.href, referrer: document.referrer } }).start();
 }

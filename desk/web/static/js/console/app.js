@@ -255,6 +255,12 @@ export class ConsoleApp {
 		case 'ev.file':
 			if (fileChanged(this.chats.get(frame.c)?.log.events ?? [], frame.d)) this.chats.views.get(frame.c)?.redraw();
 			return;
+		case 'ev.visitor': this.card.visited(frame.d); return;
+		case 'ev.merged':
+			this.chats.merge(frame.d);
+			this.draw();
+			return;
+		case 'ev.erased': this.#erased(this.chats.erase(frame.d.contact)); return;
 		case 'ev.watch_end': this.chats.watched.delete(frame.c); return;
 		}
 		if (!frame.c) return;
@@ -264,6 +270,13 @@ export class ConsoleApp {
 		}
 		if (!this.chats.get(frame.c) && frame.s === undefined) return;
 		this.chats.conversation(frame.c).accept(frame);
+		this.draw();
+	}
+
+	// The data of their customer were deleted: nothing of it stays here.
+	#erased(ids) {
+		for (const part of [this.inbox, this.list.archive]) part.forget(ids);
+		if (ids.includes(this.current)) this.#next([]);
 		this.draw();
 	}
 
@@ -337,8 +350,8 @@ export class ConsoleApp {
 		this.list.rows.focus(id);
 	}
 
-	#next() {
-		const row = [...this.inbox.mine(), ...this.inbox.queue()].find((r) => r.id !== this.current);
+	#next(rows = [...this.inbox.mine(), ...this.inbox.queue()]) {
+		const row = rows.find((r) => r.id !== this.current);
 		if (row) {
 			this.open(row.id);
 			return;

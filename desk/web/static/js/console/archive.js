@@ -79,6 +79,11 @@ export class Archive {
 		if (held) this.rows.set(id, { ...held, ...news });
 	}
 
+	/** These chats are no more. */
+	forget(ids) {
+		for (const id of ids) this.rows.delete(id);
+	}
+
 	relabel() {
 		for (const tab of tabs) setText(this.buttons[tab], t(`archive.${tab}`));
 		for (const [name, field] of Object.entries(this.fields)) setText(field.parentNode.firstChild, t(`archive.${name}`));

@@ -1,6 +1,6 @@
 // What the customer card asks the server.
 
-import { askText } from '../core/dialog.js';
+import { ask, askText } from '../core/dialog.js';
 import { t } from '../core/i18n.js';
 
 /**
@@ -40,6 +40,15 @@ export function cardCommands(app) {
 				app.took((await request('contact.block', { contact: contact.id, blocked: !contact.blocked, reason })).contact);
 			} catch {
 				app.notice(t('block.failed'), true);
+			}
+		},
+		erase: async ({ id, name }) => {
+			if (!await ask({ title: t('person.erase.title', { name }), body: t('person.erase.body'), confirm: t('person.erase') })) return;
+			try {
+				await request('contact.erase', { contact: id });
+				app.notice(t('person.erase.done'));
+			} catch {
+				app.notice(t('person.erase.failed'), true);
 			}
 		},
 	};

@@ -5,6 +5,7 @@
 import { byId } from '../core/dom.js';
 import { FileLinks } from '../core/attachments.js';
 import { beginning } from '../core/chunks.js';
+import { forgetChat } from './card-person.js';
 import { givenName } from './canned.js';
 import { ChatView } from './chat-view.js';
 import { Conversation } from '../core/conversation.js';
@@ -102,6 +103,26 @@ export class Chats {
 		this.conversations.delete(id);
 		this.views.get(id)?.dispose();
 		this.views.delete(id);
+	}
+
+	/** Two customers are one now. */
+	merge({ contact, into }) {
+		for (const [id, known] of this.names) if (known.id === contact) this.learn(id, { id: into });
+	}
+
+	/**
+	 * Forgets every conversation of a customer whose data are deleted, with its drafts.
+	 * @returns {string[]} their ids
+	 */
+	erase(contact) {
+		const ids = [...this.names].filter(([, known]) => known.id === contact).map(([id]) => id);
+		for (const id of ids) {
+			this.conversations.get(id)?.dispose();
+			this.views.get(id)?.dispose();
+			for (const held of [this.conversations, this.views, this.names, this.watched]) held.delete(id);
+			forgetChat(this.app.storage, id);
+		}
+		return ids;
 	}
 
 	/**

@@ -3,7 +3,8 @@
 
 import { el, icon, setAttr, setChildren, setText } from '../core/dom.js';
 import { changeOf, maxAttributes, rowsOf } from './attributes.js';
-import { factsOf } from './card-facts.js';
+import { CardPerson } from './card-person.js';
+import { factsOf, visitOf } from './card-facts.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { PriorityField } from './priority-field.js';
@@ -15,7 +16,7 @@ export class CustomerCard {
 	 * @param {object} o
 	 * @param {HTMLElement} o.host
 	 * @param {import('./staff.js').Staff} o.staff
-	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), block(card), open(row), close(): functions of the console
+	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), block(card), erase(card), open(row), close(): functions of the console
 	 */
 	constructor({ host, staff, on }) {
 		Object.assign(this, { host, staff, on });
@@ -78,13 +79,14 @@ export class CustomerCard {
 		this.earlier = el('ul', { class: 'plain past', data: { testid: 'past' } });
 		this.more = el('button', { type: 'button', class: 'link-button', text: t('card.past.more'), data: { testid: 'past-more' }, on: { click: () => this.#morePast() } });
 		this.block = el('button', { type: 'button', class: 'button small danger', data: { testid: 'block' }, on: { click: () => this.on.block(this.panel.value?.contact ?? {}) } });
+		this.person = new CardPerson((contact) => this.on.erase(contact));
 		const section = (key, ...nodes) => el('section', { class: 'card-section' }, el('h3', { text: t(key) }), ...nodes);
 		this.pastSection = section('card.past', this.earlier, this.more);
 		this.aboutSection = section('card.about', this.attributes);
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, this.priority.node, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block,
+			this.facts, this.priority.node, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block, this.person.node,
 		]);
 	}
 
@@ -93,6 +95,8 @@ export class CustomerCard {
 		setText(this.avatar, initials(contact.name));
 		setText(this.title, contact.name);
 		const facts = factsOf(this.shown, this.past.find((r) => r.id === this.shown.c), this.staff.me.id);
+		const got = this.panel.value;
+		if (got && got.contact.id === contact.id) facts.push(...visitOf(got, Date.now()));
 		const key = JSON.stringify(facts);
 		if (this.facts.dataset.key === key) return;
 		this.facts.dataset.key = key;
@@ -145,6 +149,7 @@ export class CustomerCard {
 		if (!has || panel.state === 'ready') drawPanelState(this.state, panel, { rows: 4 });
 		this.aboutSection.hidden = this.pastSection.hidden = !has;
 		this.block.hidden = !has || !this.staff.can('block');
+		this.person.show(has && this.staff.can('personal') ? panel.value.contact : null);
 		setChildren(this.badges, []);
 		if (!has) return;
 		const { contact, convs, cursor } = panel.value;
@@ -220,6 +225,13 @@ export class CustomerCard {
 		});
 		setChildren(this.attributes, [form]);
 		name.focus();
+	}
+
+	/** The customer has gone to another page. */
+	visited({ contact, visit }) {
+		if (this.panel.value?.contact.id !== contact) return;
+		this.panel.value = { ...this.panel.value, visit };
+		this.#drawFacts();
 	}
 
 	/** Takes a changed contact (block). */

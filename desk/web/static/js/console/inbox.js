@@ -55,6 +55,14 @@ export class Inbox {
 		}
 	}
 
+	/** Drops rows of conversations that are no more. */
+	forget(ids) {
+		for (const id of ids) {
+			this.rows.delete(id);
+			this.left.delete(id);
+		}
+	}
+
 	/** Folds a newer head into the row (the reply to take or close comes before the row does). */
 	applyHead(head) {
 		const held = this.rows.get(head.id);

@@ -23,6 +23,7 @@ import { accentOf, useColour } from './theme.js';
 import { locale, number, onLocale, t, translate } from '../core/i18n.js';
 import { uuid } from '../core/storage.js';
 import { allowFiles, Uploads } from '../core/uploads.js';
+import { Visit } from './visit.js';
 
 const person = 'human'; // the value of a bot's button for a person; the page has one of its own, always in reach
 const ownRate = 5_000; // ms that a visitor who writes much waits at most
@@ -33,13 +34,13 @@ export class CustomerPage {
 	 * @param {object} o
 	 * @param {string} o.site its key
 	 * @param {import('../core/storage.js').SafeStorage} o.storage
-	 * @param {string} o.page where the visitor is
+	 * @param {{page: string, title?: string, referrer?: string}} o.place where the visitor is
 	 * @param {import('./frame-host.js').FrameHost|null} [o.host] the page that holds the widget
 	 * @param {string} [o.identity] a token signed by the site
 	 * @param {string} [o.colour] what the page that holds the widget prefers to the site's
 	 */
-	constructor({ site, storage, page, host = null, identity = '', colour = '' }) {
-		Object.assign(this, { key: site, storage, page, host, identity, wantedColour: colour });
+	constructor({ site, storage, place, host = null, identity = '', colour = '' }) {
+		Object.assign(this, { key: site, storage, host, identity, wantedColour: colour });
 		this.tokenKey = `desk.token.${site}`;
 		this.overKey = `desk.over.${site}`; // the chat after which another one was wanted
 		this.token = '';
@@ -68,6 +69,8 @@ export class CustomerPage {
 			onEvent: (frame) => this.#frame(frame),
 			onStatus: (s) => this.#status(s),
 		});
+		this.visit = new Visit({ tell: (d) => this.connection.tell('visit', { d }) });
+		this.visit.move(place);
 	}
 
 	start() {
@@ -222,6 +225,7 @@ export class CustomerPage {
 		} else if (!this.fresh) {
 			this.#begin();
 		}
+		this.visit.welcome(this.site?.visits);
 		this.#outbox()?.setOpen(true);
 		if (this.asking) this.#ask();
 		this.#render();
@@ -305,7 +309,7 @@ export class CustomerPage {
 
 	async #openChat() {
 		const { fields, consent } = this.answers ?? {};
-		const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.page, ...(fields && { fields }), ...(consent && { consent }) } });
+		const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.visit.page, ...(fields && { fields }), ...(consent && { consent }) } });
 		this.#show(reply.d.head);
 	}
 

@@ -1,0 +1,36 @@
+package files
+
+import "context"
+
+// Erase makes the Keeper remove soon what is left of contacts that are erased. It does not block. Every round does so, too.
+func (k *Keeper) Erase() {
+	select {
+	case k.asked <- struct{}{}:
+	default: // it will
+	}
+}
+
+// eraseAsked is the work between two rounds.
+func (k *Keeper) eraseAsked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	if err := k.erase(ctx); err != nil {
+		return err
+	}
+	return k.addUp(ctx)
+}
+
+// erase removes conversations of erased contacts, with the bytes of their files.
+func (k *Keeper) erase(ctx context.Context) error {
+	for range closedBatches {
+		d, err := k.o.Store.EraseMore(ctx, closedAtOnce)
+		if err != nil {
+			return err
+		}
+		if err := k.remove(d.Files); err != nil || !d.More {
+			return err
+		}
+	}
+	k.Erase()
+	return nil
+}

@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	sqlStub       = `UPDATE contact SET name = ?, external = '', verified = 0, blocked = 1, locale = '', attributes = '{}', facts = '', note = '', erased = iif(erased > 0, erased, ?), erasing = ? WHERE id = ?`
+	sqlDropMerged = `DELETE FROM contact WHERE merged = ?`
+	sqlTokensOf   = `DELETE FROM contact_token WHERE contact = ?`
+	sqlErasing    = `SELECT id FROM contact WHERE erasing = 1 AND id > ? ORDER BY id LIMIT 1`
+	sqlClosedOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at LIMIT 1`
+	sqlOpenCount  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed'`
+	sqlErased     = `SELECT erased > 0 FROM contact WHERE id = ?`
+	secureDelete  = `PRAGMA secure_delete = ON`
+	plainDelete   = `PRAGMA secure_delete = OFF`
+)
+
+// EraseContact implements store.People.
+func (db *DB) EraseContact(ctx context.Context, contact string) error {
+	return db.write(ctx, func(t *tx) error {
+		var erased bool
+		if err := t.row(sqlErased, contact).Scan(&erased); err != nil || erased {
+			return notFound(err)
+		}
+		return t.overwriting(func() error { return t.stub(contact, true) })
+	})
+}
+
+// stub takes everything out of a contact. left means that conversations of it may be left.
+func (t *tx) stub(contact string, left bool) error {
+	for _, query := range []string{sqlTokensOf, sqlDropMerged} {
+		if err := t.exec(query, contact); err != nil {
+			return err
+		}
+	}
+	return one(t.change(sqlStub, visitorName(contact), t.now(), left, contact))
+}
+
+// overwriting runs f so that what it deletes is overwritten in the file, which costs writes.
+func (t *tx) overwriting(f func() error) (err error) {
+	// A setting takes effect while its statement is compiled, so it is not one of the prepared ones.
+	if _, err := t.conn.ExecContext(context.Background(), secureDelete); err != nil {
+		return err
+	}
+	defer func() {
+		_, off := t.conn.ExecContext(context.Background(), plainDelete)
+		err = errors.Join(err, off)
+	}()
+	return f()
+}
+
+// EraseMore implements store.People.
+func (db *DB) EraseMore(ctx context.Context, limit int) (store.Dropped, error) {
+	return written(ctx, db, func(t *tx) (d store.Dropped, err error) {
+		err = t.overwriting(func() error {
+			d, err = t.eraseMore(limit)
+			return err
+		})
+		return d, err
+	})
+}
+
+func (t *tx) eraseMore(limit int) (d store.Dropped, err error) {
+	contact := ""
+	for limit > 0 {
+		if err := t.row(sqlErasing, contact).Scan(&contact); err != nil {
+			if errors.Is(notFound(err), store.ErrNotFound) {
+				return d, nil
+			}
+			return d, err
+		}
+		if limit, err = t.eraseClosed(contact, limit, &d); err != nil || limit <= 0 {
+			break
+		}
+		var open int
+		if err := t.row(sqlOpenCount, contact).Scan(&open); err != nil {
+			return d, err
+		}
+		if open > 0 { // somebody is about to close it
+			continue
+		}
+		if err := t.stub(contact, false); err != nil { // once more: a bot may have learnt something meanwhile
+			return d, err
+		}
+		limit--
+	}
+	d.More = true
+	return d, err
+}
+
+// eraseClosed removes at most limit rows of a contact's closed conversations, and returns what is left of limit.
+func (t *tx) eraseClosed(contact string, limit int, d *store.Dropped) (int, error) {
+	for limit > 0 {
+		c, err := scanConv(t.row(sqlClosedOf, contact))
+		if errors.Is(err, store.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return limit, err
+		}
+		if limit, err = t.dropConv(&c, limit, d); err != nil {
+			return limit, err
+		}
+	}
+	return limit, nil
+}
+
+// notErased refuses a contact that is erased.
+func (t *tx) notErased(contact string) error {
+	var erased bool
+	err := t.row(sqlErased, contact).Scan(&erased)
+	if err == nil && erased {
+		return store.ErrClosed
+	}
+	return notFound(err)
+}

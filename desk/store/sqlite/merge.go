@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	sqlMoveConvs  = `UPDATE conversation SET contact = ? WHERE contact = ?`
+	sqlMoveTokens = `UPDATE contact_token SET contact = ? WHERE contact = ?`
+	sqlMoveMerged = `UPDATE contact SET merged = ?1 WHERE merged = ?2`
+	sqlMerged     = `UPDATE contact SET merged = ?, name = ?, locale = '', attributes = '{}', facts = '', note = '' WHERE id = ?`
+	sqlMergeInto  = `UPDATE contact SET attributes = ?, note = ?, locale = ?, created = ? WHERE id = ?`
+	sqlNote       = `SELECT note FROM contact WHERE id = ?`
+)
+
+// MergeContacts implements store.People.
+func (db *DB) MergeContacts(ctx context.Context, from, into string) (store.Contact, error) {
+	return written(ctx, db, func(t *tx) (store.Contact, error) {
+		a, err := scanContact(t.row(sqlContact, from))
+		if err != nil {
+			return a, err
+		}
+		b, err := scanContact(t.row(sqlContact, into))
+		if err != nil {
+			return b, err
+		}
+		var open int
+		if err := t.row(sqlOpenCount, from).Scan(&open); err != nil {
+			return b, err
+		}
+		if a.ID == b.ID || a.Site != b.Site || a.Verified != b.Verified || a.Blocked != b.Blocked || open > 0 {
+			return b, store.ErrMerge
+		}
+		return b, t.merge(&a, &b)
+	})
+}
+
+// merge moves what a has to b. The row of a stays, without anything but its external id, by which its customer is found.
+func (t *tx) merge(a, b *store.Contact) error {
+	var notes [2]string
+	for i, id := range []string{b.ID, a.ID} {
+		if err := t.row(sqlNote, id).Scan(&notes[i]); err != nil {
+			return notFound(err)
+		}
+	}
+	all := maps.Clone(a.Attributes)
+	if all == nil {
+		all = make(map[string]string)
+	}
+	maps.Copy(all, b.Attributes)
+	for name := range a.Attributes { // those of b count first
+		if _, own := b.Attributes[name]; !own && len(all) > store.MaxAttributes {
+			delete(all, name)
+		}
+	}
+	b.Attributes, b.Locale, b.Created = all, cmp.Or(b.Locale, a.Locale), min(a.Created, b.Created)
+	attributes, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	note := strings.TrimSpace(notes[0] + "\n" + notes[1])
+	for _, c := range []struct {
+		query string
+		args  []any
+	}{
+		{sqlMergeInto, []any{string(attributes), shorten(note, store.MaxContactNote), b.Locale, b.Created, b.ID}},
+		{sqlMoveConvs, []any{b.ID, a.ID}}, {sqlMoveTokens, []any{b.ID, a.ID}}, {sqlMoveMerged, []any{b.ID, a.ID}},
+		{sqlMerged, []any{b.ID, visitorName(a.ID), a.ID}},
+	} {
+		if err := t.exec(c.query, c.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
