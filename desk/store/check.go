@@ -38,9 +38,10 @@ const (
 	MaxBody      = 8000
 )
 
-// maxAccept and maxTimer are the longest times that may be set, in milliseconds.
+// maxAccept, maxTarget and maxTimer are the longest times that may be set, in milliseconds.
 const (
 	maxAccept = int64(time.Hour / time.Millisecond)
+	maxTarget = 24 * maxAccept
 	maxTimer  = 30 * 24 * maxAccept
 )
 
@@ -220,6 +221,8 @@ func (g *Group) Check() error {
 	i.between("accept", g.Settings.Accept, maxAccept)
 	i.between("sticky_days", int64(g.Settings.StickyDays), MaxSticky)
 	i.between("sticky_wait", g.Settings.StickyWait, maxAccept)
+	i.between("target", g.Settings.Target, maxTarget)
+	i.between("target_share", int64(g.Settings.TargetShare), 100)
 	return i.err()
 }
 

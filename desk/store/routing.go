@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Status is what an agent says about itself.
 type Status string
@@ -50,6 +53,8 @@ const (
 	DefaultWarnFor    = 2 * time.Minute
 	DefaultStickyDays = 7
 	DefaultStickyWait = 30 * time.Second
+
+	DefaultTargetShare = 80 // percent
 )
 
 // BotIdle returns T1 of a site, 0 = never.
@@ -71,6 +76,15 @@ func (s *SiteSettings) Keeps() time.Duration { return time.Duration(s.KeepDays) 
 
 // AcceptIn returns the time for an agent's first answer, 0 = any.
 func (g *GroupSettings) AcceptIn() time.Duration { return span(g.Accept, 0) }
+
+// Answers returns how many of its customers, in percent, the group wants to give a first answer, and in which time. 0 means
+// that it has no target.
+func (g *GroupSettings) Answers() (percent int, in time.Duration) {
+	if g.Target <= 0 {
+		return 0, 0
+	}
+	return cmp.Or(g.TargetShare, DefaultTargetShare), span(g.Target, 0)
+}
 
 // StickyFor returns for how long the last agent of a customer counts.
 func (g *GroupSettings) StickyFor() time.Duration {

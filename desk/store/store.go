@@ -162,6 +162,7 @@ type Store interface {
 	Management
 	StaffWrites
 	KeyWrites
+	ReportWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string

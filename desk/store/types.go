@@ -55,6 +55,7 @@ type Conversation struct {
 	PreviewFrom ActorKind
 	At          int64 // time of the last event
 	ActedAt     int64 // the customer's first action; until then reports and history leave the conversation out
+	AnsweredAt  int64 // an agent's first text since it was opened or queued last, see Unanswered
 
 	WaitingSince int64  // the customer's first unanswered text
 	RepliedAt    int64  // the present agent's first text as the owner
@@ -222,6 +223,9 @@ type GroupSettings struct {
 	Accept     int64  `json:"accept,omitempty"`      // time for an assigned agent's first answer; 0 = any time
 	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
 	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
+
+	Target      int64 `json:"target,omitempty"`       // in which an agent's first answer is wanted; 0 = none
+	TargetShare int   `json:"target_share,omitempty"` // of how many customers, in percent; 0 = DefaultTargetShare
 }
 
 // Load is how many conversations an agent has.
