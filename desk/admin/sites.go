@@ -42,6 +42,7 @@ func (sitePage) Timers() []string { return []string{"idle_bot", "idle_wait", "id
 func (p *Pages) newSite(q *request) {
 	q.set("bot_name", "Eddy")
 	q.set("reopen", "24")
+	q.set("rate", "on")
 	q.siteForm(http.StatusOK, store.Site{})
 }
 

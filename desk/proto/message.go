@@ -54,6 +54,8 @@ type Row struct {
 	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first unanswered text
 	Site        string     `json:"site"`              // its key
 	Locale      string     `json:"locale,omitempty"`
+	Score       int        `json:"score,omitempty"` // 1 to 5, what the customer thought of it
+	Comment     string     `json:"comment,omitempty"`
 }
 
 // Inbox is shown to an agent on every connect.
