@@ -250,7 +250,7 @@ func (q *request) reason(p store.Problem) string {
 // unitOf returns the unit in which a time is entered, 0 for everything else.
 func unitOf(field string) time.Duration {
 	switch field {
-	case "accept", "sticky_wait":
+	case "accept", "sticky_wait", "target":
 		return time.Second
 	case "idle_bot", "idle_wait", "idle_chat", "warn_for":
 		return time.Minute

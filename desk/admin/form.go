@@ -104,6 +104,8 @@ func usual(field string) []any {
 		return []any{int(store.DefaultWarnFor.Minutes())}
 	case "sticky_days":
 		return []any{store.DefaultStickyDays}
+	case "target_share":
+		return []any{store.DefaultTargetShare}
 	case "sticky_wait":
 		return []any{int(store.DefaultStickyWait.Seconds())}
 	}

@@ -47,6 +47,7 @@ func (q *request) groupEntered(g *store.Group) ([]string, error) {
 	g.Settings = store.GroupSettings{
 		Strategy: q.Value("strategy"), MaxQueue: int(q.number("max_queue")), Accept: q.number("accept") * 1000,
 		StickyDays: int(q.number("sticky_days")), StickyWait: q.number("sticky_wait") * 1000,
+		Target: q.number("target") * 1000, TargetShare: int(q.number("target_share")),
 	}
 	if err := g.Check(); err != nil {
 		q.failed(err)
@@ -154,6 +155,7 @@ func (q *request) groupShown(g *store.Group) (url.Values, error) {
 	return url.Values{
 		"name": {g.Name}, "strategy": {g.Settings.Strategy}, "max_queue": {unlessZero(int64(g.Settings.MaxQueue))}, "accept": {unlessZero(g.Settings.Accept / 1000)},
 		"sticky_days": {unlessZero(int64(g.Settings.StickyDays))}, "sticky_wait": {unlessZero(g.Settings.StickyWait / 1000)},
+		"target": {unlessZero(g.Settings.Target / 1000)}, "target_share": {unlessZero(int64(g.Settings.TargetShare))},
 		"members": slices.Sorted(slices.Values(members[g.ID])),
 	}, err
 }

@@ -90,6 +90,7 @@ func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) 
 		}
 	}
 	q.roster.moved(before, c, out.Events)
+	q.answered(before, c)
 	if before.State == store.Queued && c.State == store.Assigned {
 		p := q.pace[c.Group]
 		if p == nil {

@@ -13,11 +13,13 @@ type queue struct {
 	since    int64             // Unix milliseconds of Start
 	offers   map[string]*offer // by conversation
 	pace     map[string]*pace  // by group
+	targets  targets
 }
 
 func newQueue(h *Hub) queue {
 	return queue{
 		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), pace: make(map[string]*pace),
+		targets: targets{aims: make(map[string]*aim)},
 	}
 }
 
