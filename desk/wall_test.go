@@ -274,6 +274,11 @@ func (s *slowReports) Report(ctx context.Context, _ store.ReportQuery) ([]store.
 	}
 }
 
+func (s *slowReports) ReportTotal(ctx context.Context, q store.ReportQuery) ([]store.ReportRow, store.ReportRow, error) {
+	rows, err := s.Report(ctx, q)
+	return rows, store.ReportRow{}, err
+}
+
 func (s *slowReports) Minutes(ctx context.Context, _ int64) ([]store.Minute, error) {
 	return nil, ctx.Err()
 }

@@ -64,18 +64,11 @@ func (f *Front) readReport(ctx context.Context, v url.Values) (api.Report, error
 // runReport reads a report. Errors about the query and about the time it takes are *proto.Error. Tags are texts of agents,
 // so that private is needed to see them as they are.
 func (f *Front) runReport(ctx context.Context, q store.ReportQuery, private bool) (api.Report, error) {
-	r := api.Report{Rows: []store.ReportRow{}}
-	rows, err := f.store.Background().Report(ctx, q)
-	if err == nil {
-		r.Rows = append(r.Rows, rows...)
-		for i := range r.Rows {
-			if row := &r.Rows[i]; q.By == store.ByTag && !private {
-				row.Key, row.Name = mask.Text(row.Key), mask.Text(row.Name)
-			}
-		}
-		q.By = store.ByAll
-		if rows, err = f.store.Background().Report(ctx, q); len(rows) > 0 {
-			r.Total = rows[0]
+	rows, total, err := f.store.Background().ReportTotal(ctx, q)
+	r := api.Report{Rows: append([]store.ReportRow{}, rows...), Total: total}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; q.By == store.ByTag && !private {
+			row.Key, row.Name = mask.Text(row.Key), mask.Text(row.Name)
 		}
 	}
 	switch {

@@ -153,6 +153,8 @@ type Reports interface {
 	// Report returns the rows of a report in the order of their names, days and hours in order. The error is ErrConflict
 	// if the query is not valid.
 	Report(ctx context.Context, q ReportQuery) ([]ReportRow, error)
+	// ReportTotal is Report with the one row of ByAll for the same query.
+	ReportTotal(ctx context.Context, q ReportQuery) (rows []ReportRow, total ReportRow, err error)
 	// Minutes returns what happened since a time, at most some hours ago, in order.
 	Minutes(ctx context.Context, since int64) ([]Minute, error)
 }

@@ -55,24 +55,45 @@ type draftRow struct {
 	scores              int64 // sum
 }
 
+// done computes the parts of the row that are not counts.
+func (d *draftRow) done() store.ReportRow {
+	d.Score = float64(d.scores) / float64(max(d.Rated, 1))
+	d.Wait, d.First, d.Handle = d.wait.Spread(), d.first.Spread(), d.handle.Spread()
+	return d.ReportRow
+}
+
 // Report implements store.Reports.
 func (r *reader) Report(ctx context.Context, q store.ReportQuery) ([]store.ReportRow, error) {
+	rows, _, err := r.ReportTotal(ctx, q)
+	return rows, err
+}
+
+// ReportTotal implements store.Reports.
+func (r *reader) ReportTotal(ctx context.Context, q store.ReportQuery) ([]store.ReportRow, store.ReportRow, error) {
+	var none store.ReportRow
 	if !q.Valid() {
-		return nil, fmt.Errorf("%w: no period of at most %d days, or no such report", store.ErrConflict, store.MaxReportDays)
+		return nil, none, fmt.Errorf("%w: no period of at most %d days, or no such report", store.ErrConflict, store.MaxReportDays)
 	}
-	rows := make(map[string]*draftRow)
+	rows, total := make(map[string]*draftRow), &draftRow{}
 	spans := []store.Span{{From: q.From, To: q.To}}
 	if q.By == store.ByDay || q.By == store.ByHour {
 		spans = q.Spans()
 	}
 	for _, span := range spans {
-		if err := r.countRollups(ctx, &q, span, rows); err != nil {
-			return nil, err
+		if err := r.countRollups(ctx, &q, span, rows, total); err != nil {
+			return nil, none, err
+		}
+	}
+	if q.By == store.ByTag { // the rows of tags are not the parts of a whole
+		whole := q
+		total, whole.By = &draftRow{}, store.ByAll
+		if err := r.countRollups(ctx, &whole, spans[0], make(map[string]*draftRow), total); err != nil {
+			return nil, none, err
 		}
 	}
 	names, err := r.reportNames(ctx, q.By)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	all := make([]store.ReportRow, 0, len(rows))
 	for key, row := range rows {
@@ -82,18 +103,21 @@ func (r *reader) Report(ctx context.Context, q store.ReportQuery) ([]store.Repor
 			row.Name = names[key]
 		}
 		row.Key = key
-		row.Score = float64(row.scores) / float64(max(row.Rated, 1))
-		row.Wait, row.First, row.Handle = row.wait.Spread(), row.first.Spread(), row.handle.Spread()
-		all = append(all, row.ReportRow)
+		all = append(all, row.done())
 	}
-	if q.By == store.ByTag && len(all) > store.MaxReportTags {
+	return inOrder(q.By, all), total.done(), nil
+}
+
+// inOrder sorts rows by their names. Of too many tags it leaves those with the most conversations.
+func inOrder(by store.By, all []store.ReportRow) []store.ReportRow {
+	if by == store.ByTag && len(all) > store.MaxReportTags {
 		slices.SortFunc(all, func(a, b store.ReportRow) int {
 			return cmp.Or(cmp.Compare(b.Opened, a.Opened), cmp.Compare(a.Key, b.Key))
 		})
 		all = all[:store.MaxReportTags]
 	}
 	slices.SortFunc(all, func(a, b store.ReportRow) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
-	return all, nil
+	return all
 }
 
 func draftOf(rows map[string]*draftRow, key string) *draftRow {
@@ -115,8 +139,8 @@ func keyShown(by store.By, key any) string {
 	return fmt.Sprint(key)
 }
 
-// countRollups adds what the roll-ups have of one part of the period.
-func (r *reader) countRollups(ctx context.Context, q *store.ReportQuery, s store.Span, rows map[string]*draftRow) error {
+// countRollups adds what the roll-ups have of one part of the period to the rows and to the total.
+func (r *reader) countRollups(ctx context.Context, q *store.ReportQuery, s store.Span, rows map[string]*draftRow, total *draftRow) error {
 	found, err := r.db.QueryContext(ctx, sqlReport(q.By), s.From, s.To, q.Site, q.Group, q.Agent, s.Offset)
 	if err != nil {
 		return err
@@ -126,20 +150,21 @@ func (r *reader) countRollups(ctx context.Context, q *store.ReportQuery, s store
 		var key any
 		var measure string
 		var bucket int
-		var n, total int64
-		if err := found.Scan(&key, &measure, &bucket, &n, &total); err != nil {
+		var n, sum int64
+		if err := found.Scan(&key, &measure, &bucket, &n, &sum); err != nil {
 			return err
 		}
+		total.count(measure, bucket, n, sum)
 		shown := keyShown(q.By, key)
 		if q.By != store.ByTag {
-			draftOf(rows, shown).count(measure, bucket, n, total)
+			draftOf(rows, shown).count(measure, bucket, n, sum)
 			continue
 		}
 		d := draftOf(rows, strings.ToLower(shown)) // two writings of a tag are one
 		if d.Name == "" || shown < d.Name {
 			d.Name = shown
 		}
-		d.count(measure, bucket, n, total)
+		d.count(measure, bucket, n, sum)
 	}
 	return found.Err()
 }

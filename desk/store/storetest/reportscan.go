@@ -263,7 +263,12 @@ func (l *lives) compare(from, to int64, zone *time.Location, only store.ReportQu
 		}
 		q := only
 		q.From, q.To, q.Zone, q.By = from, to, zone, by
-		for _, row := range l.report(q) {
+		found, total, err := l.Background().ReportTotal(l.t.Context(), q)
+		l.must(err)
+		if n := numbersOf(&total); n != summed(all) {
+			l.t.Errorf("by %s in %s of %+v: in all\n%+v, the events say\n%+v", by, zone, only, n, summed(all))
+		}
+		for _, row := range found {
 			got[foldTag(by, row.Key)] = numbersOf(&row)
 		}
 		if !reflect.DeepEqual(got, want) {
