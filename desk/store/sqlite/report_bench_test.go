@@ -23,22 +23,22 @@ func old(b *testing.B, db *DB, now int64) {
 	}
 	const chats = `WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 9999) `
 	const begun = `?1 - 90 * 86400000 + i * 90 * 8640`
-	const counted = chats + `INSERT INTO counted SELECT printf('c%06d', i), slot, 's' || i % 3, 'g' || i % 5, agent, measure, bucket, 1, total FROM (
+	const counted = chats + `INSERT INTO counted SELECT printf('c%06d', i), slot, 's' || (i % 3), 'g' || (i % 5), agent, measure, bucket, 1, total FROM (
 		SELECT i, (at - at % 900000) AS slot, agent, measure, bucket, total FROM (
 			SELECT i, ` + begun + ` AS at, '' AS agent, 'opened' AS measure, 0 AS bucket, 0 AS total FROM k
 			UNION ALL SELECT i, ` + begun + `, '', 'handoff', 0, 0 FROM k
 			UNION ALL SELECT i, ` + begun + `, '', 'arrived', 0, 0 FROM k
-			UNION ALL SELECT i, ` + begun + ` + i % 9 * 60000, 'a' || i % 25, 'wait', 20 + i % 9, i % 9 * 60000 FROM k
-			UNION ALL SELECT i, ` + begun + ` + i % 7 * 90000, 'a' || i % 25, 'first', 20 + i % 7, i % 7 * 90000 FROM k
-			UNION ALL SELECT i, ` + begun + ` + i % 7 * 90000, 'a' || i % 25, 'target', 0, i % 2 FROM k
-			UNION ALL SELECT i, ` + begun + ` + i % 31 * 600000, 'a' || i % 25, 'handled', 30 + i % 31, i % 31 * 600000 FROM k
-			UNION ALL SELECT i, ` + begun + ` + i % 31 * 600000, 'a' || i % 25, 'closed', 0, 0 FROM k
-			UNION ALL SELECT i, ` + begun + ` + i % 31 * 600000, 'a' || i % 25, 'rated', 1 + i % 5, 1 + i % 5 FROM k))`
+			UNION ALL SELECT i, ` + begun + ` + i % 9 * 60000, 'a' || (i % 25), 'wait', 20 + i % 9, i % 9 * 60000 FROM k
+			UNION ALL SELECT i, ` + begun + ` + i % 7 * 90000, 'a' || (i % 25), 'first', 20 + i % 7, i % 7 * 90000 FROM k
+			UNION ALL SELECT i, ` + begun + ` + i % 7 * 90000, 'a' || (i % 25), 'target', 0, i % 2 FROM k
+			UNION ALL SELECT i, ` + begun + ` + i % 31 * 600000, 'a' || (i % 25), 'handled', 30 + i % 31, i % 31 * 600000 FROM k
+			UNION ALL SELECT i, ` + begun + ` + i % 31 * 600000, 'a' || (i % 25), 'closed', 0, 0 FROM k
+			UNION ALL SELECT i, ` + begun + ` + i % 31 * 600000, 'a' || (i % 25), 'rated', 1 + i % 5, 1 + i % 5 FROM k))`
 	err = db.write(b.Context(), func(t *tx) error {
 		if err := t.exec(chats+`INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
 				opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at, last_agent, score, acted_at)
 			SELECT printf('c%06d', i), 'main', ?2, ?3, 'closed', '', '', '', 1, 2, 100, 100, `+begun+`, 0, `+begun+`, `+begun+` + 600000, '', '', 'bye', 'customer', 0,
-				'a' || i % 25, 1 + i % 5, 1 FROM k`, now, site.ID, contact.ID); err != nil {
+				'a' || (i % 25), 1 + i % 5, 1 FROM k`, now, site.ID, contact.ID); err != nil {
 			return err
 		}
 		if err := t.exec(`WITH RECURSIVE m (s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM m WHERE s < 100)
