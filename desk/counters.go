@@ -58,6 +58,7 @@ type Stats struct {
 	Timers        uint64 // actions of timers: returns, warnings, closes
 	Reconciled    uint64 // counters of agents that were wrong
 	Offers        uint64 // conversations offered to another agent
+	TargetMisses  uint64 // warnings that a group misses its target for first answers
 
 	Errors map[string]uint64 // error replies by code
 	Closes map[string]uint64 // closes by the server by WebSocket close code
@@ -81,7 +82,7 @@ func (d *Desk) Stats() Stats {
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
 		BotCut: h.BotCut.Load(), BotBounds: h.BotBounds.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
-		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(),
+		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
 		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
 	if d.server != nil {

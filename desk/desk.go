@@ -129,7 +129,7 @@ func (d *Desk) openFiles(ctx context.Context) error {
 func (d *Desk) seed(ctx context.Context) error {
 	const site, login = "demo", "agent"
 	if _, err := d.store.Cold().SiteByKey(ctx, site); errors.Is(err, store.ErrNotFound) {
-		if _, err := d.store.CreateSite(ctx, store.Site{Key: site, Name: "Demo site", BotName: "Eddy"}); err != nil {
+		if _, err := d.store.CreateSite(ctx, store.Site{Key: site, Name: "Demo site", BotName: "Eddy", Settings: store.SiteSettings{RateChat: true}}); err != nil {
 			return err
 		}
 	} else if err != nil {

@@ -252,17 +252,17 @@ func TestManageGroups(t *testing.T) {
 	if !strings.Contains(p.get("/admin/groups", http.StatusOK), `data-testid="empty"`) {
 		t.Error("no word about there being no groups")
 	}
-	at := p.post("/admin/groups", url.Values{"name": {"Sales"}, "strategy": {"sticky"}, "sticky_days": {"7"}, "sticky_wait": {"60"}, "accept": {"45"}, "max_queue": {"20"}, "members": {me.ID, "forged"}})
+	at := p.post("/admin/groups", url.Values{"name": {"Sales"}, "strategy": {"sticky"}, "sticky_days": {"7"}, "sticky_wait": {"60"}, "accept": {"45"}, "target": {"30"}, "target_share": {"90"}, "max_queue": {"20"}, "members": {me.ID, "forged"}})
 	id := idOf(at)
 	groups, err := p.d.store.Cold().Groups(t.Context())
-	if err != nil || len(groups) != 1 || !reflect.DeepEqual(groups[0].Settings, store.GroupSettings{Strategy: "sticky", MaxQueue: 20, Accept: 45_000, StickyDays: 7, StickyWait: 60_000}) {
+	if err != nil || len(groups) != 1 || !reflect.DeepEqual(groups[0].Settings, store.GroupSettings{Strategy: "sticky", MaxQueue: 20, Accept: 45_000, StickyDays: 7, StickyWait: 60_000, Target: 30_000, TargetShare: 90}) {
 		t.Errorf("made: %+v %v", groups, err)
 	}
-	if body := p.get("/admin/groups/"+id, http.StatusOK); !strings.Contains(body, `value="45"`) || !strings.Contains(body, `value="`+me.ID+`" checked`) {
+	if body := p.get("/admin/groups/"+id, http.StatusOK); !strings.Contains(body, `value="45"`) || !strings.Contains(body, `value="30"`) || !strings.Contains(body, `value="90"`) || !strings.Contains(body, `value="`+me.ID+`" checked`) {
 		t.Errorf("the form does not show what is set: %s", body)
 	}
-	errs, _ := p.refused("/admin/groups/"+id, url.Values{"name": {""}, "accept": {"3601"}, "max_queue": {"-1"}}, http.StatusUnprocessableEntity)
-	if errs["name"] == "" || !strings.Contains(errs["accept"], "3600") || errs["max_queue"] == "" || len(errs) != 3 {
+	errs, _ := p.refused("/admin/groups/"+id, url.Values{"name": {""}, "accept": {"3601"}, "target": {"86401"}, "target_share": {"101"}, "max_queue": {"-1"}}, http.StatusUnprocessableEntity)
+	if errs["name"] == "" || !strings.Contains(errs["accept"], "3600") || errs["max_queue"] == "" || !strings.Contains(errs["target"], "86400") || !strings.Contains(errs["target_share"], "100") || len(errs) != 5 {
 		t.Errorf("a bad group: %v", errs)
 	}
 	other := idOf(p.post("/admin/groups", url.Values{"name": {"Care"}}))

@@ -272,7 +272,7 @@ func (q *request) reason(p store.Problem) string {
 // unitOf returns the unit in which a time is entered, 0 for everything else.
 func unitOf(field string) time.Duration {
 	switch field {
-	case "accept", "sticky_wait", "relax":
+	case "accept", "sticky_wait", "relax", "target":
 		return time.Second
 	case "idle_bot", "idle_wait", "idle_chat", "warn_for", "away_after", "away":
 		return time.Minute

@@ -113,6 +113,8 @@ func usual(field string) []any {
 		return []any{int(store.DefaultAway.Minutes())}
 	case "relax":
 		return []any{int(store.DefaultRelax.Seconds())}
+	case "target_share":
+		return []any{store.DefaultTargetShare}
 	case "sticky_wait":
 		return []any{int(store.DefaultStickyWait.Seconds())}
 	}

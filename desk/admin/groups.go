@@ -50,6 +50,7 @@ func (q *request) groupEntered(g *store.Group) ([]string, error) {
 		StickyDays: int(q.number("sticky_days")), StickyWait: q.number("sticky_wait") * 1000,
 		Hours: q.hoursEntered(),
 		Relax: q.number("relax") * 1000, Away: q.number("away") * time.Minute.Milliseconds(),
+		Target: q.number("target") * 1000, TargetShare: int(q.number("target_share")),
 	}
 	if err := g.Check(); err != nil {
 		q.failed(err)
@@ -158,6 +159,7 @@ func (q *request) groupShown(g *store.Group) (url.Values, error) {
 		"name": {g.Name}, "strategy": {g.Settings.Strategy}, "max_queue": {unlessZero(int64(g.Settings.MaxQueue))}, "accept": {unlessZero(g.Settings.Accept / 1000)},
 		"sticky_days": {unlessZero(int64(g.Settings.StickyDays))}, "sticky_wait": {unlessZero(g.Settings.StickyWait / 1000)},
 		"relax": {unlessZero(g.Settings.Relax / 1000)}, "away": {unlessZero(g.Settings.Away / time.Minute.Milliseconds())},
+		"target": {unlessZero(g.Settings.Target / 1000)}, "target_share": {unlessZero(int64(g.Settings.TargetShare))},
 		"members": slices.Sorted(slices.Values(members[g.ID])),
 	}
 	showHours(shown, &g.Settings.Hours)

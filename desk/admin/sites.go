@@ -50,6 +50,7 @@ func (p *Pages) newSite(q *request) {
 	q.set("bot_name", "Eddy")
 	q.set("reopen", "24")
 	q.set("visits", store.KeepBasic)
+	q.set("rate", "on")
 	q.siteForm(http.StatusOK, store.Site{})
 }
 

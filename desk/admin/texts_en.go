@@ -248,7 +248,7 @@ var englishTexts = withBots(map[string]string{ // never changed
 	"sites.chats":                 "New chats of one address in an hour",
 	"sites.chats.help":            "As many can begin at once. Empty: as the server allows, 120 unless it says otherwise.",
 	"sites.rate":                  "Ask for a rating at the end",
-	"sites.rate.help":             "One to five, with a comment.",
+	"sites.rate.help":             "One to five, with a comment of at most 1000 characters. Ticked for new sites.",
 	"sites.keep_days":             "Delete closed chats after (days)",
 	"sites.keep_days.help":        "With their files, for good, but not while they can go on. Reports keep their numbers, and backups what is in them. Empty: never. At most 3650.",
 	"reason.zone":                 "%s is not a time zone. Write one such as Europe/Berlin or Asia/Shanghai.",
@@ -461,4 +461,8 @@ var englishTexts = withBots(map[string]string{ // never changed
 	"contacts.erase.sure":         "Delete everything about this customer for good",
 	"contacts.erase.sure.help":    "Chats, files, notes and what is known go. Open chats are ended. The numbers of the reports stay, and backups keep what is in them. This cannot be undone.",
 	"contacts.erase.sure.missing": "Tick the box if you are sure.",
+	"groups.target":               "Target: a first answer within (seconds)",
+	"groups.target.help":          "The wall and the log warn when it is missed, and reports say how often it was met. Empty: no target. At most 86400.",
+	"groups.target_share":         "Target: for how many customers (percent)",
+	"groups.target_share.help":    "Of the last hour. Empty: %d.",
 }, botsInEnglish)

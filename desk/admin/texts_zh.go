@@ -248,7 +248,7 @@ var chineseTexts = withBots(map[string]string{ // never changed
 	"sites.chats":                 "同一地址每小时的新对话数",
 	"sites.chats.help":            "可同时开始。留空使用服务器的设置（默认 120）。",
 	"sites.rate":                  "结束后请客户评分",
-	"sites.rate.help":             "一至五分，可附评论。",
+	"sites.rate.help":             "一至五分，可附评论（最多 1000 字）。新站点默认开启。",
 	"sites.keep_days":             "关闭的对话多少天后删除",
 	"sites.keep_days.help":        "连同文件永久删除，仍可继续的对话除外；报表数字保留，已有的备份不受影响。留空表示不删除。最多 3650。",
 	"reason.zone":                 "%s 不是时区，请填写如 Europe/Berlin 或 Asia/Shanghai。",
@@ -461,4 +461,8 @@ var chineseTexts = withBots(map[string]string{ // never changed
 	"contacts.erase.sure":         "永久删除该客户的全部数据",
 	"contacts.erase.sure.help":    "对话、文件、备注和资料将被删除，进行中的对话会结束。报表数字保留，已有的备份不受影响。此操作无法撤销。",
 	"contacts.erase.sure.missing": "如果确定，请勾选。",
+	"groups.target":               "目标：首次回复（秒）",
+	"groups.target.help":          "未达标时监控大屏和日志会告警，报表会显示达标比例。留空表示不设目标。最多 86400。",
+	"groups.target_share":         "目标：达标客户比例（百分比）",
+	"groups.target_share.help":    "按最近一小时计算。留空为 %d。",
 }, botsInChinese)

@@ -35,7 +35,7 @@ const (
 type API struct {
 	Store  store.Store
 	Hub    *hub.Hub
-	Report func(ctx context.Context, q url.Values) ([]store.ReportRow, error) // errors may be *proto.Error
+	Report func(ctx context.Context, q url.Values) (Report, error) // errors may be *proto.Error
 }
 
 // Request is one call of a key that has the scope.
@@ -117,6 +117,6 @@ func Calls() []Call {
 		taking("POST /api/v1/conversations/{id}/messages", perm.KeySend, (*API).send),
 		taking("POST /api/v1/conversations/{id}/tags", perm.KeyTags, (*API).tag),
 		calling("GET /api/v1/contacts/{id}", perm.KeyContacts, (*API).contact),
-		calling("GET /api/v1/reports", perm.KeyReports, (*API).report, "by", "from", "to", "offset"),
+		calling("GET /api/v1/reports", perm.KeyReports, (*API).report, "by", "from", "to", "offset", "zone", "site", "group", "agent"),
 	}
 }

@@ -187,9 +187,5 @@ func (a *API) tag(ctx context.Context, r *Request, t *proto.Tag) (tagged proto.T
 }
 
 func (a *API) report(ctx context.Context, r *Request) (Report, error) {
-	rows, err := a.Report(ctx, r.Query)
-	if rows == nil {
-		rows = []store.ReportRow{}
-	}
-	return Report{rows}, err
+	return a.Report(ctx, r.Query)
 }

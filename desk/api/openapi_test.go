@@ -79,13 +79,13 @@ func (d *openAPI) differ(at string, s *schema, typ reflect.Type, loose bool) (wr
 	}
 	want := map[reflect.Kind]string{
 		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer", reflect.Uint64: "integer", reflect.Float64: "number",
-		reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object",
+		reflect.Slice: "array", reflect.Array: "array", reflect.Map: "object", reflect.Struct: "object",
 	}[typ.Kind()]
 	if s.Type != want {
 		return []string{fmt.Sprintf("%s is %q, in the code %s", at, s.Type, typ)}
 	}
 	switch typ.Kind() {
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		return d.differ(at+"[]", s.Items, typ.Elem(), loose)
 	case reflect.Map:
 		return d.differ(at+"{}", s.AdditionalProperties, typ.Elem(), loose)
@@ -202,7 +202,7 @@ func TestDifferencesAreFound(t *testing.T) {
 	d := parse(t)
 	d.Components.Schemas["Detail"].Required = nil
 	delete(d.Components.Schemas["Spread"].Properties, "mean")
-	if wrong := d.compare(Calls()); len(wrong) != 4 {
+	if wrong := d.compare(Calls()); len(wrong) != 7 {
 		t.Errorf("%q", wrong)
 	}
 }

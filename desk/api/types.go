@@ -96,9 +96,10 @@ type Sent struct {
 	Duplicate bool   `json:"duplicate"` // it was stored by an earlier call
 }
 
-// Report is the rows of a report.
+// Report is the rows of a report, and everything in its period.
 type Report struct {
-	Rows []store.ReportRow `json:"rows"`
+	Rows  []store.ReportRow `json:"rows"`
+	Total store.ReportRow   `json:"total"`
 }
 
 func party(a store.Actor) *proto.Party {

@@ -53,6 +53,7 @@ func TestAdministratorSetsUpATeam(t *testing.T) {
 	look(boss, "groups-empty")
 	boss.click("new")
 	boss.fill("field-name", "Sales")
+	boss.fill("field-target", "60")
 	boss.click("save")
 	boss.visible("done")
 	look(boss, "group")
@@ -117,6 +118,7 @@ func TestAdministratorSetsUpATeam(t *testing.T) {
 
 	boss.navigate(d.url("/wall"))
 	boss.until("the wall is live", tile("open")+` === '0'`)
+	boss.until("the group's target is there", `[...document.querySelectorAll('[data-testid="group-target"]')].some((n) => n.textContent === 'Last hour – in time; target 80% in 1 min')`)
 	boss.until("Lin is offline", agentSays("Lin Wei", "agent-status")+` === 'Offline'`)
 	lin := b.stranger("lin", desktop, 800, d.url("/console"))
 	login(lin, "lin", password)
@@ -153,7 +155,10 @@ func TestAdministratorSetsUpATeam(t *testing.T) {
 	lin.visible("login-user")
 
 	boss.click("nav-reports")
-	boss.until("the day is reported", `document.querySelector('[data-testid="report-row"] [data-column="arrived"]')?.textContent === '2'`)
+	boss.until("the last day is reported", `[...document.querySelectorAll('[data-testid="report-row"]')].at(-1)?.querySelector('[data-column="arrived"]').textContent === '2 before: 0'`)
+	boss.until("the whole period, too, and drawn", node("sum-arrived")+`.textContent.includes('2before: 0') && document.querySelector('[data-testid="chart-chats"] rect') !== null`)
+	boss.choose("measure", "wait")
+	boss.until("another number is drawn", node("chart-more")+`.querySelector('strong').textContent === 'Wait'`)
 	look(boss, "reports")
 	boss.choose("by", "agent")
 	boss.until("Lin is reported", `[...document.querySelectorAll('[data-testid="report-row"]')].some((r) => r.textContent.includes('Lin Wei'))`)

@@ -2,12 +2,9 @@ package front
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/hub"
@@ -29,9 +26,9 @@ const (
 // wallRoutes adds the wall and the reports.
 func (f *Front) wallRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /wall", f.staff(perm.ViewWall, f.staffPage("wall.html")))
-	mux.HandleFunc("GET /wall/reports", f.staff(perm.ViewWall, f.staffPage("reports.html")))
+	mux.HandleFunc("GET /wall/reports", f.staff(anyStaff, f.staffPage("reports.html")))
 	mux.HandleFunc("GET /api/v1/supervisor/wall", f.staffIn(f.places.wall, f.within(wallTimeout), perm.ViewWall, f.wall))
-	mux.HandleFunc("GET /api/v1/supervisor/reports", f.staffIn(f.places.reports, f.within(reportTimeout), perm.ViewWall, f.report))
+	mux.HandleFunc("GET /api/v1/supervisor/reports", f.staffIn(f.places.reports, f.within(reportTimeout), anyStaff, f.report))
 	mux.HandleFunc("POST /api/v1/supervisor/agents/{id}/status", f.staff(perm.ForceState, f.forceStatus))
 }
 
@@ -140,99 +137,6 @@ func allGroups(minutes []store.Minute) []minuteInfo {
 		last.Arrived, last.Left, last.Waited = last.Arrived+m.Arrived, last.Left+m.Left, last.Waited+m.Waited
 	}
 	return all
-}
-
-// reportQuery reads the query of a report. The error is the text to show.
-func reportQuery(v url.Values) (q store.ReportQuery, err error) {
-	number := func(name string) (n int64) {
-		var bad error
-		if n, bad = strconv.ParseInt(v.Get(name), 10, 64); bad != nil && err == nil {
-			err = errors.New(name + " must be a time in milliseconds")
-		}
-		return n
-	}
-	q = store.ReportQuery{From: number("from"), To: number("to"), By: store.By(v.Get("by"))}
-	if v.Has("offset") {
-		q.Offset = number("offset")
-	}
-	if err == nil && (!q.By.Valid() || q.By == store.ByAll) {
-		err = errors.New(`by must be "day", "agent", "group" or "site"`)
-	}
-	return q, err
-}
-
-// readReport reads the rows of a report. Errors about the query and about the time it takes are *proto.Error.
-func (f *Front) readReport(ctx context.Context, v url.Values) ([]store.ReportRow, error) {
-	q, err := reportQuery(v)
-	if err != nil {
-		return nil, &proto.Error{Code: proto.CodeBadRequest, Text: err.Error()}
-	}
-	rows, err := f.store.Background().Report(ctx, q)
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return nil, &proto.Error{Code: proto.CodeBadRequest, Text: "The period must end after it begins and have at most 400 days."}
-	case err != nil && ctx.Err() != nil:
-		return nil, proto.Later(proto.CodeUnavailable, "The report took too long. Choose a shorter period.", 5*time.Second)
-	}
-	return rows, err
-}
-
-// report answers with the rows of a report, as JSON or as CSV.
-func (f *Front) report(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
-	rows, err := f.readReport(r.Context(), r.URL.Query())
-	if err != nil {
-		f.callFailed(w, err)
-		return
-	}
-	if r.URL.Query().Get("format") != "csv" {
-		answer(w, struct {
-			Rows []store.ReportRow `json:"rows"`
-		}{rows})
-		return
-	}
-	by := store.By(r.URL.Query().Get("by"))
-	if err := f.audit(r.Context(), s.Agent.Actor(), store.AuditExport, "report by "+string(by), strconv.Itoa(len(rows))+" rows", f.address(r)); err != nil {
-		f.storeProblem(w, err)
-		return
-	}
-	sendCSV(w, by, rows)
-}
-
-// sendCSV sends a report as a file. Times are seconds.
-func sendCSV(w http.ResponseWriter, by store.By, rows []store.ReportRow) {
-	h := w.Header()
-	h.Set("Content-Type", "text/csv; charset=utf-8")
-	h.Set("Content-Disposition", `attachment; filename="report-by-`+string(by)+`.csv"`)
-	h.Set("Cache-Control", "no-store")
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{
-		string(by), "name", "opened", "arrived", "abandoned", "closed", "contained", "handed_off", "rated", "score",
-		"waits", "wait_mean_s", "wait_median_s", "wait_p90_s", "first_responses", "first_mean_s", "first_median_s", "first_p90_s",
-		"handled", "handle_mean_s", "handle_median_s", "handle_p90_s",
-	})
-	for i := range rows {
-		row := &rows[i]
-		line := []string{row.Key, cell(row.Name)}
-		for _, n := range []int64{row.Opened, row.Arrived, row.Abandoned, row.Closed, row.Contained, row.Handoff, row.Rated} {
-			line = append(line, strconv.FormatInt(n, 10))
-		}
-		line = append(line, strconv.FormatFloat(row.Score, 'f', 2, 64))
-		for _, s := range []store.Spread{row.Wait, row.First, row.Handle} {
-			line = append(line, strconv.FormatInt(s.N, 10), seconds(s.Mean), seconds(s.Median), seconds(s.P90))
-		}
-		_ = out.Write(line)
-	}
-	out.Flush() // a failing connection closes itself
-}
-
-func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) }
-
-// cell keeps a spreadsheet from taking a name for a formula.
-func cell(s string) string {
-	if s != "" && strings.ContainsAny(s[:1], "=+-@\t\r") {
-		return "'" + s
-	}
-	return s
 }
 
 // forceStatus sets the status of another agent.

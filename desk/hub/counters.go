@@ -41,6 +41,7 @@ type Counters struct {
 	Timers          atomic.Uint64 // actions of timers
 	Reconciled      atomic.Uint64 // counters of agents that were wrong
 	Offers          atomic.Uint64
+	TargetMisses    atomic.Uint64 // warnings that a group misses its target for first answers
 	Dropped         atomic.Uint64 // ephemeral events not sent to a slow session
 
 	mu     sync.Mutex

@@ -47,7 +47,7 @@ func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt, Queued: c.QueuedAt,
 		Contact: proto.RowContact{ID: c.Contact, Name: c.ContactName, Online: online},
 		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At, Group: c.Group, Site: h.queue.roster.siteKey(c.Site), Locale: c.Locale,
-		Tags: c.TagList(), Unread: c.Unread, ReplyTo: c.ReplyTo,
+		Tags: c.TagList(), Unread: c.Unread, ReplyTo: c.ReplyTo, Score: c.Score, Comment: c.Comment,
 	}
 	if c.WaitingSince != 0 {
 		r.Waiting = max(h.o.Now().UnixMilli()-c.WaitingSince, 1)

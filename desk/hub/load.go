@@ -14,6 +14,7 @@ type Load struct {
 	Queued    int               // conversations that wait for an agent
 	Assigned  int               // conversations with an agent
 	Longest   time.Duration     // the longest wait of the queue
+	Missed    int               // groups that miss their target for first answers
 }
 
 // Load returns the work that the hub has now. It asks no database, and any goroutine may call it.
@@ -28,6 +29,11 @@ func (h *Hub) Load() Load {
 		l.Customers += len(sessions)
 	}
 	t := h.queue.dir.tally(h.o.Now().UnixMilli())
+	for _, a := range h.queue.targets.aims {
+		if a.waiting || a.share {
+			l.Missed++
+		}
+	}
 	h.mu.Unlock()
 	l.Bot, l.Queued, l.Assigned, l.Longest = t.bot, t.queued, t.assigned, time.Duration(t.longest)*time.Millisecond
 	for _, s := range staff {

@@ -94,6 +94,7 @@ func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) 
 	if before.Owner.Kind == store.Agent && !before.Owner.Is(c.Owner) {
 		q.replanOf(before.Owner.ID) // it may be away now
 	}
+	q.answered(before, c)
 	if before.State == store.Queued && c.State == store.Assigned {
 		p := q.pace[c.Group]
 		if p == nil {

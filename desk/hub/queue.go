@@ -15,6 +15,7 @@ type queue struct {
 	pace     map[string]*pace  // by group
 	counters map[counter]*counterState
 	absent   map[string]int64 // by group, since when nobody takes chats
+	targets  targets
 }
 
 func newQueue(h *Hub) queue {
@@ -22,6 +23,7 @@ func newQueue(h *Hub) queue {
 	return queue{
 		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(staff.lineOf), roster: staff, offers: make(map[string]*offer), pace: make(map[string]*pace),
 		counters: make(map[counter]*counterState), absent: make(map[string]int64),
+		targets: targets{aims: make(map[string]*aim)},
 	}
 }
 

@@ -97,6 +97,7 @@ func (r *router) turn() (wait time.Duration, deaf bool) {
 	h.mu.Lock()
 	due = earlier(due, h.queue.fade(now))
 	h.mu.Unlock()
+	due = earlier(due, h.checkTargets(now))
 	h.ticker.wake()
 	if err == nil {
 		var leave int64

@@ -9,6 +9,7 @@ import (
 // what was said.
 func veiled(r proto.Row) proto.Row {
 	r.Preview, r.PreviewFrom, r.Tags, r.ReplyTo = "", "", nil, ""
+	r.Score, r.Comment = 0, ""
 	return r
 }
 

@@ -86,7 +86,7 @@ func (s *Session) staffRead(cmd proto.Command, who identity, f func(ctx context.
 
 // filter returns the filter of a command. An unknown site is an error.
 func (h *Hub) filter(contact string, in *proto.Filter) (store.Filter, error) {
-	f := store.Filter{Contact: contact, Tag: in.Tag, Agent: in.Agent, Group: in.Group, From: in.From, To: in.To}
+	f := store.Filter{Contact: contact, Tag: in.Tag, Agent: in.Agent, Group: in.Group, From: in.From, To: in.To, ScoreFrom: in.ScoreFrom, ScoreTo: in.ScoreTo}
 	switch in.State {
 	case "open":
 		f.Open = true
@@ -137,7 +137,7 @@ func (s *Session) past(ctx context.Context, r store.Reader, who identity, f stor
 		if convs[i].Other {
 			others++
 		}
-		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, s.hub.online(c.Contact)), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
+		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, s.hub.online(c.Contact)), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason})
 	}
 	switch {
 	case others == 0:

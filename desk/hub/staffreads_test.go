@@ -347,8 +347,21 @@ func TestTagsAndScore(t *testing.T) {
 		t.Errorf("an open conversation is rated: %q", got)
 	}
 	r.ok(c.lin.EndConv(r.ctx, c.now, ""))
+	rated := func(score int, comment string) func(desktest.Frame) bool {
+		return func(f desktest.Frame) bool {
+			var row proto.Row
+			return f.T == "ev.conv" && f.C == c.now && f.Decode(&row).T != "" && row.Score == score && row.Comment == comment
+		}
+	}
 	for _, score := range []int{1, 4} {
 		ask[struct{}](r, c.ann, "conv.rate", c.now, proto.Rate{Score: score, Comment: "ok"})
+		r.other(c.lin, rated(score, "ok"))
+	}
+	if got := veiled(proto.Row{Score: 4, Comment: "ok"}); got.Score != 0 || got.Comment != "" {
+		t.Errorf("who may not read the chat sees %+v", got)
+	}
+	if got := ask[proto.Past](r, c.lin, "history", "", proto.History{In: proto.Filter{ScoreFrom: 4, ScoreTo: 5}}); len(got.Convs) != 1 || got.Convs[0].ID != c.now {
+		t.Errorf("rated 4 or 5: %+v", got)
 	}
 	if got := r.do(r.customer(), "conv.rate", c.now, proto.Rate{Score: 1}); got != proto.CodeNotFound {
 		t.Errorf("a stranger rates: %q", got)

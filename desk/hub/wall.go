@@ -40,6 +40,7 @@ type Wall struct {
 	Groups   []proto.GroupInfo `json:"groups"`
 	Agents   []WallAgent       `json:"agents"`
 	Queue    []WallChat        `json:"queue"` // the first conversations of the queue
+	Targets  []Target          `json:"targets"`
 }
 
 // Mask hides private text in the names of customers, for readers without perm.Private.
@@ -58,7 +59,7 @@ func (w *Wall) Mask() {
 // Wall returns the present state. It asks no database, and any goroutine may call it.
 func (h *Hub) Wall() Wall {
 	staff := h.staffList()
-	w := Wall{Time: h.o.Now().UnixMilli(), Groups: staff.Groups, Agents: make([]WallAgent, 0, len(staff.Agents)), Queue: []WallChat{}}
+	w := Wall{Time: h.o.Now().UnixMilli(), Groups: staff.Groups, Agents: make([]WallAgent, 0, len(staff.Agents)), Queue: []WallChat{}, Targets: []Target{}}
 	for _, g := range staff.Groups {
 		if g.ID == "" {
 			w.Ready = g.Online
@@ -68,6 +69,12 @@ func (h *Hub) Wall() Wall {
 	defer h.mu.Unlock()
 	t := h.queue.dir.tally(w.Time)
 	w.Bot, w.Waiting, w.Assigned, w.Longest = t.bot, t.queued, t.assigned, t.longest
+	targets, _ := h.queue.standings(w.Time)
+	for _, g := range staff.Groups { // in their order
+		if t := targets[g.ID]; t != nil {
+			w.Targets = append(w.Targets, *t)
+		}
+	}
 	for _, e := range h.queue.dir.queue[:min(len(h.queue.dir.queue), wallQueue)] {
 		w.Queue = append(w.Queue, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.QueuedAt, Waiting: e.conv.WaitingSince})
 	}

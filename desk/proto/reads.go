@@ -18,6 +18,7 @@ const (
 	MaxAttributes  = 32   // of one contact
 	MaxNameChars   = 80   // of a contact
 	MaxValueChars  = 500  // of an attribute
+	maxScore       = 5    // the best rating
 	MaxComment     = 1000 // characters of the comment on a score
 	maxKeyBytes    = 40   // of an attribute's name
 	maxCursorBytes = 100
@@ -39,6 +40,9 @@ type Filter struct {
 	Site  string `json:"site"` // its key
 	From  int64  `json:"from"` // opened then or later, Unix milliseconds
 	To    int64  `json:"to"`   // opened before
+
+	ScoreFrom int `json:"score_from"` // rated with this or more
+	ScoreTo   int `json:"score_to"`   // rated with this or less
 }
 
 // History asks for conversations, those opened last first.
@@ -119,11 +123,9 @@ type ReceiptNow struct {
 // PastRow is one line of a list of conversations.
 type PastRow struct {
 	Row
-	Page    string `json:"page,omitempty"` // where the customer was when it was opened
-	Closed  int64  `json:"closed,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Score   int    `json:"score,omitempty"`
-	Comment string `json:"comment,omitempty"`
+	Page   string `json:"page,omitempty"` // where the customer was when it was opened
+	Closed int64  `json:"closed,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Past answers history. The cursor is "" at the end.
@@ -260,6 +262,9 @@ func (f *Filter) check() *Error {
 	if f.From < 0 || f.To < 0 || f.To != 0 && f.To <= f.From {
 		return fail(CodeBadRequest, fmt.Sprintf("in.from is %d and in.to %d: these are milliseconds since 1970, and in.to is later", f.From, f.To))
 	}
+	if from, to := f.ScoreFrom, f.ScoreTo; min(from, to) < 0 || max(from, to) > maxScore || to != 0 && to < from {
+		return fail(CodeBadRequest, fmt.Sprintf("in.score_from is %d and in.score_to %d: ratings are 1 to %d, and in.score_to is not less", from, to, maxScore))
+	}
 	return nil
 }
 
@@ -376,8 +381,8 @@ func (t *Tag) Check() *Error {
 
 func checkRate(p any) *Error {
 	r := p.(*Rate)
-	if r.Score < 1 || r.Score > 5 {
-		return fail(CodeBadRequest, "score must be 1 to 5")
+	if r.Score < 1 || r.Score > maxScore {
+		return fail(CodeBadRequest, fmt.Sprintf("score is %d: it must be 1 to %d", r.Score, maxScore))
 	}
 	if n := utf8.RuneCountInString(r.Comment); n > MaxComment {
 		return fail(CodeTooLarge, fmt.Sprintf("the comment has %d characters, the limit is %d", n, MaxComment))

@@ -38,9 +38,10 @@ const (
 	MaxBody      = 8000
 )
 
-// maxAccept and maxTimer are the longest times that may be set, in milliseconds.
+// maxAccept, maxTarget and maxTimer are the longest times that may be set, in milliseconds.
 const (
 	maxAccept = int64(time.Hour / time.Millisecond)
+	maxTarget = 24 * maxAccept
 	maxTimer  = 30 * 24 * maxAccept
 )
 
@@ -234,6 +235,8 @@ func (g *Group) Check() error {
 	i.hours(g.Settings.Hours)
 	i.between("relax", g.Settings.Relax, maxAccept)
 	i.between("away", g.Settings.Away, maxTimer)
+	i.between("target", g.Settings.Target, maxTarget)
+	i.between("target_share", int64(g.Settings.TargetShare), 100)
 	return i.err()
 }
 

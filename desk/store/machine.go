@@ -340,3 +340,13 @@ func (c *Conversation) Said(by ActorKind, at int64) {
 		c.WaitingSince = at
 	}
 }
+
+// Unanswered reports whether the customer waits for an agent's first text since the conversation was opened or queued
+// last, and since when. What another agent has said before a transfer counts.
+func (c *Conversation) Unanswered() (since int64, waits bool) {
+	since = c.QueuedAt
+	if since == 0 {
+		since = c.AssignedAt
+	}
+	return since, c.AnsweredAt < max(c.QueuedAt, c.OpenedAt)
+}

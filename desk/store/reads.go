@@ -64,9 +64,12 @@ const MaxTags = 20
 type Rate struct {
 	Conv    string
 	By      Actor // its customer
-	Score   int   // 1 to 5
+	Score   int   // 1 to MaxScore
 	Comment string
 }
+
+// MaxScore is the best rating; the worst is 1.
+const MaxScore = 5
 
 func (Tag) command()  {}
 func (Rate) command() {}
@@ -114,6 +117,9 @@ type Filter struct {
 	Site    string
 	From    int64 // opened then or later, Unix milliseconds
 	To      int64 // opened before, 0 = no bound
+
+	ScoreFrom int // rated with this or more
+	ScoreTo   int // rated with this or less
 }
 
 // Match reports whether the filter selects the conversation.
@@ -122,7 +128,8 @@ func (f *Filter) Match(c *Conversation) bool {
 	return is(f.Contact, c.Contact) && is(string(f.State), string(c.State)) && is(f.Group, c.Group) && is(f.Site, c.Site) &&
 		(!f.Open || c.State != Closed) && (f.Agent == "" || f.Agent == c.LastAgent && c.AssignedAt > 0) &&
 		(f.Tag == "" || slices.ContainsFunc(c.TagList(), func(tag string) bool { return strings.EqualFold(tag, f.Tag) })) &&
-		f.From <= c.OpenedAt && (f.To == 0 || c.OpenedAt < f.To)
+		f.From <= c.OpenedAt && (f.To == 0 || c.OpenedAt < f.To) &&
+		f.ScoreFrom <= c.Score && (f.ScoreTo == 0 || c.Score > 0 && c.Score <= f.ScoreTo)
 }
 
 // Past is a conversation of a list that is not live.

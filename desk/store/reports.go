@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 )
 
 // Measures of the roll-ups. They are written in the same transaction as the change that they count.
@@ -17,7 +18,8 @@ const (
 	MeasureClosed    = "closed"    // conversations closed by anybody
 	MeasureContained = "contained" // conversations closed while the bot had them
 	MeasureHandoff   = "handoff"   // conversations passed on by the bot, or taken from it
-	MeasureRated     = "rated"     // conversations with a score that are not kept any more; the scores instead of a time
+	MeasureRated     = "rated"     // conversations with a score, in the slot of their close; scores are buckets and times
+	MeasureTarget    = "target"    // first answers that the group has a target for, and customers who left after it; 1 instead of a time if it was met
 )
 
 // Slots of the roll-ups in milliseconds.
@@ -26,8 +28,12 @@ const (
 	SlotQuarter = 15 * SlotMinute
 )
 
-// MaxReportDays is the longest period of one report.
-const MaxReportDays = 400
+// MaxReportDays is the longest period of one report, and MaxReportTags the largest number of its rows by tag: those with
+// the most conversations.
+const (
+	MaxReportDays = 400
+	MaxReportTags = 200
+)
 
 const maxBucket = 90
 
@@ -47,20 +53,61 @@ type By string
 const (
 	ByAll   By = "all" // one row
 	ByDay   By = "day"
+	ByHour  By = "hour" // of the day, those of all days together
 	BySite  By = "site"
 	ByGroup By = "group"
 	ByAgent By = "agent"
+	ByTag   By = "tag" // a conversation counts in the row of each of its tags, and in none without one
 )
 
-// Valid reports whether there is such a report.
-func (b By) Valid() bool { return slices.Contains([]By{ByAll, ByDay, BySite, ByGroup, ByAgent}, b) }
+// Kinds returns the names of the reports, ByAll last.
+func Kinds() []By { return []By{ByDay, ByHour, BySite, ByGroup, ByAgent, ByTag, ByAll} }
 
-// ReportQuery asks for a report. From and To are Unix milliseconds, To excluded. Days begin at midnight of a place that
-// is Offset milliseconds ahead of UTC.
+// Valid reports whether there is such a report.
+func (b By) Valid() bool { return slices.Contains(Kinds(), b) }
+
+// ReportQuery asks for a report. From and To are Unix milliseconds, To excluded. Days and hours are those of Zone, or of a
+// place that is always Offset milliseconds ahead of UTC if Zone is nil. Site, Group and Agent are ids that narrow the
+// report, "" = all.
 type ReportQuery struct {
 	From, To int64
 	Offset   int64
+	Zone     *time.Location
 	By       By
+
+	Site, Group, Agent string
+}
+
+// Valid reports whether the query can be answered.
+func (q *ReportQuery) Valid() bool {
+	const day = int64(24 * time.Hour / time.Millisecond)
+	return q.By.Valid() && q.From >= 0 && q.From < q.To && q.To-q.From <= MaxReportDays*day && max(q.Offset, -q.Offset) <= day
+}
+
+// Span is a part of a period in which the clocks of a place are not changed.
+type Span struct {
+	From, To int64 // Unix milliseconds, To excluded
+	Offset   int64 // milliseconds ahead of UTC
+}
+
+// Spans returns the parts of the period between the changes of the clocks. Slots lie in one part each, because clocks
+// change at a quarter of an hour.
+func (q *ReportQuery) Spans() []Span {
+	if q.Zone == nil {
+		return []Span{{q.From, q.To, q.Offset}}
+	}
+	var spans []Span
+	for at := q.From; at < q.To; {
+		t := time.UnixMilli(at).In(q.Zone)
+		_, ahead := t.Zone()
+		end := q.To
+		if _, change := t.ZoneBounds(); !change.IsZero() {
+			end = min(end, change.UnixMilli())
+		}
+		spans = append(spans, Span{at, end, int64(ahead) * 1000})
+		at = end
+	}
+	return spans
 }
 
 // Spread are durations in milliseconds.
@@ -73,20 +120,23 @@ type Spread struct {
 
 // ReportRow is one row of a report.
 type ReportRow struct {
-	Key  string `json:"key"`  // id, or the day as 2006-01-02; "" = none
-	Name string `json:"name"` // of the site, group or agent
+	Key  string `json:"key"`  // id, tag, the day as 2006-01-02 or the hour as 15; "" = none
+	Name string `json:"name"` // of the site, group or agent, or the tag
 
-	Opened    int64   `json:"opened"`
-	Arrived   int64   `json:"arrived"`
-	Abandoned int64   `json:"abandoned"`
-	Closed    int64   `json:"closed"`
-	Contained int64   `json:"contained"`
-	Handoff   int64   `json:"handoff"`
-	Wait      Spread  `json:"wait"`
-	First     Spread  `json:"first"`
-	Handle    Spread  `json:"handle"`
-	Rated     int64   `json:"rated"`
-	Score     float64 `json:"score"` // mean of the ratings
+	Opened    int64           `json:"opened"`
+	Arrived   int64           `json:"arrived"`
+	Abandoned int64           `json:"abandoned"`
+	Closed    int64           `json:"closed"`
+	Contained int64           `json:"contained"`
+	Handoff   int64           `json:"handoff"`
+	Wait      Spread          `json:"wait"`
+	First     Spread          `json:"first"`
+	Handle    Spread          `json:"handle"`
+	Rated     int64           `json:"rated"`
+	Score     float64         `json:"score"`    // mean of the ratings
+	Scores    [MaxScore]int64 `json:"scores"`   // how many gave 1 to 5
+	Targeted  int64           `json:"targeted"` // first answers that had a target
+	Within    int64           `json:"within"`   // of those, how many met it
 }
 
 // Minute is what happened in one minute in one group.
@@ -98,13 +148,22 @@ type Minute struct {
 	Waited  int64 // milliseconds, all of them together
 }
 
-// Reports read roll-ups, and closed conversations for their ratings, but never messages. Methods block and honour ctx.
+// Reports read roll-ups, and never messages. Methods block and honour ctx.
 type Reports interface {
-	// Report returns the rows of a report in the order of their names, days in order. The error is ErrConflict if the
-	// period is not valid or longer than MaxReportDays.
+	// Report returns the rows of a report in the order of their names, days and hours in order. The error is ErrConflict
+	// if the query is not valid.
 	Report(ctx context.Context, q ReportQuery) ([]ReportRow, error)
+	// ReportTotal is Report with the one row of ByAll for the same query.
+	ReportTotal(ctx context.Context, q ReportQuery) (rows []ReportRow, total ReportRow, err error)
 	// Minutes returns what happened since a time, at most some hours ago, in order.
 	Minutes(ctx context.Context, since int64) ([]Minute, error)
+}
+
+// ReportWrites are the changes of roll-ups that no command makes.
+type ReportWrites interface {
+	// Recount makes the roll-ups anew from what each conversation has counted, and returns how many of their numbers were
+	// wrong. Commands wait meanwhile.
+	Recount(ctx context.Context) (int, error)
 }
 
 // Tally collects the buckets of durations.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -60,6 +61,8 @@ const (
 	DefaultStickyWait = 30 * time.Second
 	DefaultRelax      = time.Minute
 	DefaultAway       = 10 * time.Minute
+
+	DefaultTargetShare = 80 // percent
 )
 
 // BotIdle returns T1 of a site, 0 = never.
@@ -81,6 +84,15 @@ func (s *SiteSettings) Keeps() time.Duration { return time.Duration(s.KeepDays) 
 
 // AcceptIn returns the time for an agent's first answer, 0 = any.
 func (g *GroupSettings) AcceptIn() time.Duration { return span(g.Accept, 0) }
+
+// Answers returns how many of its customers, in percent, the group wants to give a first answer, and in which time. 0 means
+// that it has no target.
+func (g *GroupSettings) Answers() (percent int, in time.Duration) {
+	if g.Target <= 0 {
+		return 0, 0
+	}
+	return cmp.Or(g.TargetShare, DefaultTargetShare), span(g.Target, 0)
+}
 
 // StickyFor returns for how long the last agent of a customer counts.
 func (g *GroupSettings) StickyFor() time.Duration {

@@ -173,6 +173,7 @@ type Store interface {
 	InvitationWrites
 	IdentityWrites
 	People
+	ReportWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string

@@ -55,6 +55,7 @@ type Conversation struct {
 	PreviewFrom ActorKind
 	At          int64 // time of the last event
 	ActedAt     int64 // the customer's first action; until then reports and history leave the conversation out
+	AnsweredAt  int64 // an agent's first text since it was opened or queued last, see Unanswered
 
 	WaitingSince int64  // the customer's first unanswered text
 	RepliedAt    int64  // the present agent's first text as the owner
@@ -229,6 +230,9 @@ type GroupSettings struct {
 	Hours hours.Hours `json:"hours,omitzero"`  // instead of those of the site; unset = as the site
 	Away  int64       `json:"away,omitempty"`  // how long a customer waits for an agent that is away before the chat returns
 	Relax int64       `json:"relax,omitempty"` // how long to wait for an agent with the skills and the language at most
+
+	Target      int64 `json:"target,omitempty"`       // in which an agent's first answer is wanted; 0 = none
+	TargetShare int   `json:"target_share,omitempty"` // of how many customers, in percent; 0 = DefaultTargetShare
 }
 
 // Load is how many conversations an agent has.

@@ -68,11 +68,11 @@ func gathered(t *testing.T, c prometheus.Collector) (values map[string]float64, 
 func TestEveryNumber(t *testing.T) {
 	k := &known{desk.Stats{
 		Sessions: 3, Messages: 5, Acks: 7, Dups: 8, Routed: 9, Dropped: 10, OriginRefused: 11, LaneRejects: 12, BotBadCallbacks: 13,
-		Connects: 30, Welcomes: 31, Resumes: 32, Replayed: 33, Truncated: 34, Frames: 35, Late: 36, RouterRetries: 37, Timers: 38, Offers: 39, Reconciled: 40,
+		Connects: 30, Welcomes: 31, Resumes: 32, Replayed: 33, Truncated: 34, Frames: 35, Late: 36, RouterRetries: 37, Timers: 38, Offers: 39, Reconciled: 40, TargetMisses: 62,
 		BotTurns: 41, BotFailed: 42, BotLate: 43, Logins: 44, Visitors: 45, Uploads: 46, FilesSent: 47, AuditLost: 48,
 		CrossSite: 50, LoginsFailed: 51, LoginsThrottled: 52, VisitorsRefused: 53, SocketsRefused: 54, IdentitiesBad: 55, RequestsBusy: 56,
 		RequestsDenied: 57, UploadsRefused: 58, LinksRefused: 59, PoolRejects: 60, BotRefused: 61,
-		Load:   hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute},
+		Load:   hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute, Missed: 63},
 		Store:  store.Stats{Commits: 20, Commands: 21, Failures: 22, Waiting: 23, Latency: store.Latency{Count: 24, Sum: 3 * time.Second, Upto: [store.LatencyBounds]uint64{1, 2, 12: 23}}},
 		Errors: map[string]uint64{"rate_limited": 4}, Closes: map[string]uint64{"4001": 2},
 	}}
@@ -104,6 +104,7 @@ func TestEveryNumber(t *testing.T) {
 		"eddy_desk_router_retries_total main": 37, "eddy_desk_timers_total main": 38, "eddy_desk_offers_total main": 39,
 		"eddy_desk_reconciled_total main": 40, "eddy_desk_bot_turns_total main": 41, "eddy_desk_bot_turns_failed_total main": 42,
 		"eddy_desk_bot_answers_late_total main": 43, "eddy_desk_logins_total main": 44, "eddy_desk_visitors_total main": 45,
+		"eddy_desk_target_misses_total main": 62, "eddy_desk_targets_missed main": 63,
 		"eddy_desk_uploads_total main": 46, "eddy_desk_files_sent_total main": 47, "eddy_desk_audit_lost_total main": 48,
 		"eddy_desk_bot_waiting b007 main": 70, "eddy_desk_bot_asked_total b007 main": 71, "eddy_desk_bot_retried_total b007 main": 72,
 		"eddy_desk_bot_accepted_total b007 main": 73, "eddy_desk_bot_failed_total b007 main": 74, "eddy_desk_bot_refused_total b007 main": 75,

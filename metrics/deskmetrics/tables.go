@@ -32,6 +32,8 @@ var (
 		expo.Count("eddy_desk_timers_total", "Actions of timers: returns, warnings, closes.", func(s *stats) uint64 { return s.Timers }),
 		expo.Count("eddy_desk_offers_total", "Conversations offered to another agent.", func(s *stats) uint64 { return s.Offers }),
 		expo.Count("eddy_desk_reconciled_total", "Counters of agents that were wrong.", func(s *stats) uint64 { return s.Reconciled }),
+		expo.Count("eddy_desk_target_misses_total", "Warnings that a group misses its target for first answers.", func(s *stats) uint64 { return s.TargetMisses }),
+		expo.Level("eddy_desk_targets_missed", "Groups that miss their target for first answers now.", func(s *stats) int { return s.Load.Missed }),
 		expo.Count("eddy_desk_bot_turns_total", "Turns of bots.", func(s *stats) uint64 { return s.BotTurns }),
 		expo.Count("eddy_desk_bot_turns_failed_total", "Turns that ended with an apology, and answers that could not be stored.", func(s *stats) uint64 { return s.BotFailed }),
 		expo.Count("eddy_desk_bot_answers_late_total", "Answers discarded because the bot no longer owned the conversation.", func(s *stats) uint64 { return s.BotLate }),

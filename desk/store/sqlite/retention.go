@@ -95,13 +95,10 @@ func (t *tx) dropParts(conv string, limit int) (files []store.Attachment, rows i
 	return files, rows + int(n), err
 }
 
-// dropHead removes the row of a conversation that has no messages any more. Its score was in that row only, so it goes
-// into the roll-ups.
+// dropHead removes the row of a conversation that has no messages any more. Reports keep what it has counted.
 func (t *tx) dropHead(c *store.Conversation) error {
-	if c.Score > 0 {
-		if err := t.roll(c, c.LastAgent, store.MeasureRated, c.ClosedAt, int64(c.Score)); err != nil {
-			return err
-		}
+	if err := t.rollGone(c.ID); err != nil {
+		return err
 	}
 	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropConv} {
 		if err := t.exec(query, c.ID); err != nil {

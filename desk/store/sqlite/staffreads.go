@@ -32,6 +32,7 @@ const (
 	sqlListTag = listSelect + ` FROM conversation_tag t CROSS JOIN conversation c ON c.id = t.conversation CROSS JOIN contact p ON p.id = c.contact
 		WHERE t.tag = ? AND (t.opened, t.conversation) < (?, ?) AND t.opened >= ? ORDER BY t.opened DESC, t.conversation DESC LIMIT ?`
 	sqlListAgent = listSelect + convFrom + `WHERE c.last_agent = ? AND ` + listPage
+	sqlListRated = listSelect + convFrom + `WHERE c.score > 0 AND ` + listPage
 	sqlListOpen  = listSelect + convFrom + `WHERE c.state <> 'closed' AND ` + listPage
 	sqlListState = listSelect + convFrom + `WHERE c.state = ? AND ` + listPage
 	sqlListAll   = listSelect + convFrom + `WHERE ` + listPage
@@ -49,6 +50,8 @@ func listOf(f *store.Filter) (query string, args []any, most int) {
 		return sqlListTag, []any{f.Tag}, listed
 	case f.Agent != "":
 		return sqlListAgent, []any{f.Agent}, listed
+	case f.ScoreFrom > 0 || f.ScoreTo > 0:
+		return sqlListRated, nil, listed
 	case f.State != store.None:
 		return sqlListState, []any{string(f.State)}, listed
 	case f.Open:
@@ -197,12 +200,20 @@ func (t *tx) tag(c store.Tag) (store.Outcome, error) {
 		return head, store.ErrForbidden
 	}
 	for _, tag := range c.Remove {
-		if err := t.exec(`DELETE FROM conversation_tag WHERE conversation = ? AND tag = ?`, c.Conv, tag); err != nil {
+		n, err := t.change(`DELETE FROM conversation_tag WHERE conversation = ? AND tag = ?`, c.Conv, tag)
+		if err == nil && n > 0 {
+			err = t.rollTag(c.Conv, tag, false)
+		}
+		if err != nil {
 			return head, err
 		}
 	}
 	for _, tag := range c.Add {
-		if err := t.exec(`INSERT INTO conversation_tag (conversation, tag, opened) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, c.Conv, tag, d.OpenedAt); err != nil {
+		n, err := t.change(`INSERT INTO conversation_tag (conversation, tag, opened) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, c.Conv, tag, d.OpenedAt)
+		if err == nil && n > 0 {
+			err = t.rollTag(c.Conv, tag, true)
+		}
+		if err != nil {
 			return head, err
 		}
 	}
@@ -234,8 +245,9 @@ func (t *tx) rate(c store.Rate) (store.Outcome, error) {
 	if err := t.exec(`UPDATE conversation SET score = ?, comment = ? WHERE id = ?`, c.Score, c.Comment, c.Conv); err != nil {
 		return head, err
 	}
+	head.Touched = c.Score != d.Score || c.Comment != d.Comment
 	head.Conv.Score, head.Conv.Comment = c.Score, c.Comment
-	return head, nil
+	return head, t.rollRating(&head.Conv, c.Score)
 }
 
 // SaveMarks implements store.StaffWrites.

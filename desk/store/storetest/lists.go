@@ -41,6 +41,7 @@ func testLists(t *testing.T, r *rig) {
 	tagged(s.had, "Refund")
 	tagged(s.mine, "refund")
 	tagged(s.queued, "re")
+	r.do(store.Rate{Conv: s.had, By: s.ann.Actor(), Score: 2})
 	shop := r.newSite(store.Site{Key: "shop", Name: "Shop"})
 	names := map[string]string{s.had: "had", s.theirs: "theirs", s.queued: "queued", s.mine: "mine", s.elsewhere: "elsewhere"}
 	opened := func(conv string) int64 { return r.head(conv).OpenedAt }
@@ -76,6 +77,12 @@ func testLists(t *testing.T, r *rig) {
 		"tag from":           {all, store.Filter{Tag: "any", From: opened(s.queued)}, []string{"mine", "queued"}},
 		"agent from":         {all, store.Filter{Agent: r.moe.ID, From: opened(s.had) + 1}, []string{"theirs"}},
 		"nothing of nobody":  {store.Scope{Agent: "nobody"}, store.Filter{State: store.Closed}, nil},
+		"rated":              {all, store.Filter{ScoreFrom: 1, ScoreTo: 5}, []string{"had"}},
+		"rated 2 or less":    {all, store.Filter{ScoreTo: 2}, []string{"had"}},
+		"rated 3 or more":    {all, store.Filter{ScoreFrom: 3}, nil},
+		"rated, with a tag":  {all, store.Filter{ScoreTo: 2, Tag: "refund"}, []string{"had"}},
+		"rated, by lin":      {all, store.Filter{ScoreTo: 2, Agent: r.lin.ID}, nil},
+		"rated, for nobody":  {store.Scope{Agent: "nobody"}, store.Filter{ScoreTo: 2}, nil},
 		"of contact, tagged": {all, store.Filter{Contact: s.ann.ID, Tag: "re"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 50} {

@@ -444,7 +444,7 @@ func testRate(t *testing.T, r *rig) {
 	r.refused(store.Rate{Conv: "no such", By: ann.Actor(), Score: 5}, store.ErrNotFound)
 	for _, c := range []store.Rate{{Score: 2, Comment: "慢"}, {Score: 5}} { // the last one counts
 		c.Conv, c.By = conv, ann.Actor()
-		if out := r.do(c); out.Conv.Score != c.Score || len(out.Events) != 0 {
+		if out := r.do(c); out.Conv.Score != c.Score || !out.Touched || len(out.Events) != 0 {
 			t.Errorf("%+v", out)
 		}
 		if got := r.head(conv); got.Score != c.Score || got.Comment != c.Comment {

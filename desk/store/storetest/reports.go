@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,4 +174,90 @@ func testReports(t *testing.T, r *rig) {
 			t.Errorf("%s: %v %v", name, rows, err)
 		}
 	}
+}
+
+// testReportRatings: a score counts where its conversation was closed, once, also when it comes late or is replaced, and
+// stays when the conversation goes on.
+func testReportRatings(t *testing.T, r *rig) {
+	ann := r.visitor()
+	conv := r.assigned(ann, r.lin).ID
+	r.do(store.Move{Conv: conv, Trigger: store.AgentClose, By: r.lin.Actor()})
+	closed := r.head(conv).ClosedAt
+	r.do(store.Tag{Conv: conv, By: r.lin.Actor(), Add: []string{"vip"}})
+	period := store.ReportQuery{From: closed - closed%store.SlotQuarter, To: closed - closed%store.SlotQuarter + store.SlotQuarter}
+	check := func(what string, scores ...int64) {
+		t.Helper()
+		for _, by := range []store.By{store.ByAgent, store.ByTag} {
+			period.By = by
+			var sum, n int64
+			for i, c := range scores {
+				sum, n = sum+int64(i+1)*c, n+c
+			}
+			rows := r.report(period)
+			row := rows[slices.IndexFunc(rows, func(row store.ReportRow) bool { return row.Name == "lin" || row.Name == "vip" })]
+			if row.Rated != n || !slices.Equal(row.Scores[:], scores) || row.Score != float64(sum)/float64(max(n, 1)) {
+				t.Errorf("%s by %s: %d rated %v, %v, want %v", what, by, row.Rated, row.Score, row.Scores, scores)
+			}
+		}
+	}
+	check("not rated", 0, 0, 0, 0, 0)
+	r.later(26 * time.Hour) // late
+	r.do(store.Rate{Conv: conv, By: ann.Actor(), Score: 2})
+	check("late", 0, 1, 0, 0, 0)
+	r.do(store.Rate{Conv: conv, By: ann.Actor(), Score: 5})
+	check("replaced", 0, 0, 0, 0, 1)
+	ben := r.visitor()
+	other := r.assigned(ben, r.moe).ID
+	r.do(store.Move{Conv: other, Trigger: store.AgentClose, By: r.moe.Actor()})
+	r.do(text(other, ben.Actor(), "one more thing"))
+	r.refused(store.Rate{Conv: other, By: ben.Actor(), Score: 4}, store.ErrConflict)
+	check("another is open again", 0, 0, 0, 0, 1)
+	r.do(store.Tag{Conv: conv, By: r.lin.Actor(), Remove: []string{"vip"}})
+	if rows := r.report(store.ReportQuery{By: store.ByTag}); len(rows) != 0 {
+		t.Errorf("without a tag: %+v", rows)
+	}
+}
+
+// testReportTargets: first answers within the time of their group meet its target; a later one, and a customer who leaves
+// after it, miss it. One who leaves before, and groups without a target, say nothing.
+func testReportTargets(t *testing.T, r *rig) {
+	sales := r.group("sales", r.lin, r.moe)
+	sales.Settings.Target = 5 * store.SlotMinute
+	r.must(r.UpdateGroup(t.Context(), sales))
+	r.still.Store(time.Now().UnixMilli())
+	ahead := func(ms int64) { r.still.Add(ms) }
+	site := r.newSite(store.Site{Key: "shop", Name: "Shop", Group: sales.ID})
+	check := func(what string, targeted, within int64) {
+		t.Helper()
+		if got := r.total(); got.Targeted != targeted || got.Within != within {
+			t.Errorf("%s: %d of %d, want %d of %d", what, got.Within, got.Targeted, within, targeted)
+		}
+	}
+	answered := func(after int64) (store.Contact, string) {
+		t.Helper()
+		c := r.visitor()
+		conv := r.open(c, true).ID
+		ahead(after)
+		r.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: r.lin.Actor()})
+		r.do(text(conv, r.lin.Actor(), "hello"))
+		return c, conv
+	}
+	answered(sales.Settings.Target + 1)
+	check("no target", 0, 0)
+	r.site = site
+	_, conv := answered(sales.Settings.Target)
+	check("in time", 1, 1)
+	answered(sales.Settings.Target + 1)
+	check("late", 2, 1)
+	r.do(store.Move{Conv: conv, Trigger: store.Return, By: r.lin.Actor()})
+	ahead(2 * sales.Settings.Target)
+	r.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: r.moe.Actor()})
+	r.do(text(conv, r.moe.Actor(), "hello from me, too"))
+	check("the second agent's first answer", 2, 1)
+	for _, wait := range []int64{sales.Settings.Target, sales.Settings.Target + 1} {
+		left := r.open(r.visitor(), true).ID
+		ahead(wait)
+		r.do(store.Move{Conv: left, Trigger: store.Abandon, By: system})
+	}
+	check("two have left", 3, 1)
 }

@@ -46,7 +46,7 @@ func Run(t *testing.T, b Backend) {
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
-		{"RollUps", testRollUps}, {"Reports", testReports}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
+		{"RollUps", testRollUps}, {"Reports", testReports}, {"ReportHistories", testReportHistories}, {"ReportRatings", testReportRatings}, {"ReportTargets", testReportTargets}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
 		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
@@ -71,12 +71,18 @@ type rig struct {
 	lin   store.AgentAccount
 	moe   store.AgentAccount
 	shift atomic.Int64 // nanoseconds that the store's clock is ahead
+	still atomic.Int64 // Unix milliseconds at which the store's clock stands, 0 = it goes
 }
 
 func openRig(t testing.TB, b Backend, place string) *rig {
 	t.Helper()
 	r := &rig{b: b, t: t}
-	s, err := b.Open(t.Context(), place, func() time.Time { return time.Now().Add(time.Duration(r.shift.Load())) })
+	s, err := b.Open(t.Context(), place, func() time.Time {
+		if at := r.still.Load(); at != 0 {
+			return time.UnixMilli(at)
+		}
+		return time.Now().Add(time.Duration(r.shift.Load()))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

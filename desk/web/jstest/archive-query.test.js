@@ -52,6 +52,11 @@ test('only what is filled in is asked for', () => {
 	assert.deepEqual(queryOf({ state: 'closed', tag: ' VIP ' }), { q: '', filter: { state: 'closed', tag: 'VIP' }, bad: false });
 });
 
+test('a rating is asked for by its worst and its best score', () => {
+	const filter = (rating) => queryOf({ rating }).filter;
+	assert.deepEqual([filter('low'), filter('rated'), filter(''), filter('x')], [{ score_from: 1, score_to: 2 }, { score_from: 1, score_to: 5 }, {}, {}]);
+});
+
 test('a last day before the first is refused, the same day is not', () => {
 	assert.equal(queryOf({ from: '2026-11-02', to: '2026-11-01' }).bad, true);
 	assert.equal(queryOf({ from: '2026-11-02', to: '2026-11-02' }).bad, false);

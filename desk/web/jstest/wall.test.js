@@ -4,6 +4,7 @@ import { Clock, deferred, settle } from './support.js';
 import { bars, ceiling, ceilingTime } from '../static/js/wall/chart.js';
 import { Poll } from '../static/js/wall/poll.js';
 import { initials, level } from '../static/js/wall/agents.js';
+import { inTime, levelOf, targetsOf, warningsOf } from '../static/js/wall/targets.js';
 
 function polling(ask, extra = {}) {
 	const clock = new Clock();
@@ -96,4 +97,23 @@ test('scales end at pleasant numbers', () => {
 test('waits and names', () => {
 	assert.deepEqual([0, 59_999, 60_000, 179_999, 180_000].map(level), ['', '', 'amber', 'amber', 'red']);
 	assert.deepEqual(['Lin Wei', 'lin', '王小明', ' Ada  B. Lovelace ', ''].map(initials), ['LW', 'L', '王', 'AL', '']);
+});
+
+test('a wait is as urgent as the group’s target says', () => {
+	const target = { in: 30_000 };
+	assert.deepEqual([0, 14_999, 15_000, 30_000, 30_001].map((ms) => levelOf(ms, target)), ['', '', 'amber', 'amber', 'red']);
+	assert.deepEqual([59_999, 60_000, 180_000].map((ms) => levelOf(ms, undefined)), ['', 'amber', 'red']);
+});
+
+test('warnings name their groups in order, and say when it is over for the moment', () => {
+	const target = (group, more) => ({ group, in: 30_000, percent: 80, late: 0, answered: 0, within: 0, warnings: [], ...more });
+	const data = {
+		groups: [{ id: '', name: '' }, { id: 'a', name: 'Ann’s' }, { id: 'b', name: 'B' }],
+		targets: [target('a', { late: 2, answered: 8, within: 5, warnings: ['waiting', 'share'] }), target('b', { warnings: ['waiting'] }), target('c')],
+	};
+	assert.deepEqual(warningsOf(data).map((w) => [w.name, w.why, w.level, w.target.late]), [['Ann’s', 'waiting', 'red', 2], ['Ann’s', 'share', 'amber', 2], ['B', 'was', 'amber', 0]]);
+	assert.equal(new Set(warningsOf(data).map((w) => w.id)).size, 3);
+	assert.deepEqual([inTime(data.targets[0]), inTime(data.targets[1])], [0.625, null]);
+	assert.deepEqual(warningsOf({ groups: [] }), []); // of an older server
+	assert.equal(targetsOf(data).get('a').late, 2);
 });

@@ -55,13 +55,14 @@ func TestDeskDataCommands(t *testing.T) {
 		{[]string{"desk", "version", "--data", empty}, "no data"},
 		{[]string{"desk", "migrate", "--data", data}, "the newest"},
 		{[]string{"desk", "migrate", "--check", "--data", data}, "the newest"},
+		{[]string{"desk", "recount", "--data", data}, "are right"},
 	} {
 		if out, errs, code := cmdtest.Run(t, c.args...); code != 0 || !strings.Contains(out, c.want) {
 			t.Errorf("%q: exit code %d, %q, %q", c.args, code, out, errs)
 		}
 	}
 	for _, c := range [][]string{
-		{"migrate", empty, "--data"}, {"backup", empty, "data directory"}, {"restore", "--from", "name the directory"},
+		{"migrate", empty, "--data"}, {"recount", empty, "--data"}, {"backup", empty, "data directory"}, {"restore", "--from", "name the directory"},
 	} {
 		cmdtest.ExpectFailure(t, []string{"desk", c[0], "--data", empty}, c[1], c[2])
 	}

@@ -1,66 +1,39 @@
-// Reports: what happened in a period, as a table and as CSV.
+// Reports: what happened in a period beside the one before, as charts, as a
+// table and as CSV.
 
 import './wall/texts.js';
 import { call } from './core/api.js';
-import { byId, el, setText } from './core/dom.js';
+import { byId, el, setChildren, setText } from './core/dom.js';
 import { locale, number, t, waited } from './core/i18n.js';
+import { ceiling, ceilingTime, draw as drawChart } from './wall/chart.js';
+import { charted, figures, pairs, periods, placeOf, shift, shown } from './wall/report-figures.js';
 import { languageMenu } from './wall/page-language.js';
 
-const kinds = ['day', 'agent', 'group', 'site'];
-const dayMS = 86_400_000;
-const state = { rows: null, by: 'day', trouble: null, asked: 0 };
+const kinds = ['day', 'hour', 'agent', 'group', 'site', 'tag'];
+const state = { found: null, trouble: null, asked: 0, measure: 'first' };
 
 const pad = (n) => String(n).padStart(2, '0');
 const isoDay = (d) => `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** Midnight of a date that was entered, in ms; NaN for none. */
-function midnight(text, later = 0) {
-	const m = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text);
-	return m ? new Date(Number(m[1]), Number(m[2]) - 1, Number(m[3]) + later).getTime() : NaN;
+function address({ from, to }, by) {
+	return `/api/v1/supervisor/reports?${new URLSearchParams({ from: String(from), to: String(to), by, ...placeOf(zone, from) })}`;
 }
-
-/** The query of what is entered, null when that is no period. */
-function query() {
-	const from = midnight(byId('from').value);
-	const to = midnight(byId('to').value, 1);
-	if (!(from < to) || to - from > 400 * dayMS) return null;
-	const offset = -new Date(from).getTimezoneOffset() * 60_000;
-	return new URLSearchParams({ from: String(from), to: String(to), offset: String(offset), by: byId('by').value });
-}
-
-function share(part, whole) {
-	return whole ? new Intl.NumberFormat(locale(), { style: 'percent' }).format(part / whole) : '–';
-}
-
-const time = (spread) => (spread.n ? waited(spread.median) : '–');
-
-const columns = {
-	opened: { who: 'chats', show: (r) => number(r.opened) },
-	arrived: { who: 'chats', show: (r) => number(r.arrived) },
-	abandoned: { who: 'chats', show: (r) => (r.abandoned ? `${number(r.abandoned)} (${share(r.abandoned, r.arrived)})` : '0') },
-	wait: { show: (r) => time(r.wait) },
-	first: { show: (r) => time(r.first) },
-	handled: { show: (r) => number(r.handle.n) },
-	handle: { show: (r) => time(r.handle) },
-	closed: { show: (r) => number(r.closed) },
-	rating: { show: (r) => (r.rated ? `${new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 }).format(r.score)} (${number(r.rated)})` : '–') },
-	contained: { who: 'chats', show: (r) => share(r.contained, r.contained + r.handoff) },
-};
 
 async function show() {
-	const q = query();
+	const period = periods(byId('from').value, byId('to').value);
+	const by = byId('by').value;
 	const asked = ++state.asked;
-	state.trouble = q ? null : 'period';
-	if (!q) {
+	state.trouble = period ? null : 'period';
+	if (!period) {
 		draw();
 		return;
 	}
-	byId('csv').href = `/api/v1/supervisor/reports?${q}&format=csv`;
+	byId('csv').href = `${address(period.now, by)}&format=csv`;
 	try {
-		const { rows } = await call('GET', `/api/v1/supervisor/reports?${q}`);
+		const [now, before] = await Promise.all([call('GET', address(period.now, by)), call('GET', address(period.before, by))]);
 		if (asked !== state.asked) return;
-		state.rows = rows;
-		state.by = q.get('by');
+		state.found = { by, period, now, before, own: now.own, pairs: pairs(by, now.rows, before.rows, period.days) };
 	} catch (err) {
 		if (err.status === 401) location.assign('/console');
 		if (asked !== state.asked) return;
@@ -69,37 +42,99 @@ async function show() {
 	draw();
 }
 
-function name(row) {
-	if (state.by === 'day') return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeZone: 'UTC' }).format(Date.parse(row.key));
-	return row.name || (row.key ? row.key : t('reports.none'));
+const ways = {
+	count: { show: (n) => number(n), scale: (n) => ceiling(Math.max(n, 4), [2, 4, 10]) },
+	share: { show: (n) => new Intl.NumberFormat(locale(), { style: 'percent' }).format(n), scale: () => 1 },
+	time: { show: (ms) => waited(ms), scale: ceilingTime },
+	score: { show: (n) => new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 }).format(n), scale: () => 5 },
+};
+
+const wayOf = (name) => ways[figures[name].kind];
+
+function text(name, row) {
+	const value = figures[name].value(row);
+	return value === null ? '–' : wayOf(name).show(value);
+}
+
+const dayText = (day, style) => new Intl.DateTimeFormat(locale(), { ...style, timeZone: 'UTC' }).format(Date.parse(day));
+
+function label(by, row) {
+	if (by === 'day') return dayText(row.key, { dateStyle: 'medium' });
+	if (by === 'hour') return `${row.key}:00`;
+	return row.name || row.key || t('reports.none');
 }
 
 function draw() {
 	document.title = `${t('wall.reports')} · Desk`;
-	const by = byId('by');
-	const chosen = by.value || 'day';
-	by.replaceChildren(...kinds.map((k) => el('option', { value: k, text: t(`reports.by.${k}`) })));
-	by.value = chosen;
 	const line = byId('trouble');
 	line.hidden = !state.trouble;
 	setText(line, state.trouble ? (state.trouble === 'period' ? t('reports.period') : t('wall.failed', { text: state.trouble.text })) : '');
-	if (!state.rows) return;
-	const shown = Object.entries(columns).filter(([, c]) => c.who !== 'chats' || state.by !== 'agent');
-	const rows = state.by === 'agent' ? state.rows.filter((r) => r.key) : state.rows;
-	byId('wrap').hidden = rows.length === 0;
-	byId('empty').hidden = rows.length > 0;
-	byId('head').replaceChildren(el('tr', {}, el('th', { scope: 'col', text: t(`reports.by.${state.by}`) }),
-		...shown.map(([key]) => el('th', { scope: 'col', class: 'number', text: t(`reports.${key}`) }))));
-	byId('rows').replaceChildren(...rows.map((r) => el('tr', { data: { testid: 'report-row' } }, el('th', { scope: 'row', text: name(r) }),
-		...shown.map(([key, c]) => el('td', { class: 'number', data: { column: key }, text: c.show(r) })))));
+	drawKinds();
+	const { found } = state;
+	if (!found) return;
+	byId('wall-link').hidden = found.own;
+	if (found.own) setText(byId('lead'), t('reports.own'));
+	const nothing = found.now.rows.length === 0 && found.before.rows.length === 0;
+	byId('found').hidden = nothing;
+	byId('empty').hidden = !nothing;
+	if (nothing) return;
+	const names = shown(found.by, found.own, found.now.total);
+	drawTiles(shown('', found.own, found.now.total), found);
+	drawCharts(names, found);
+	drawTable(names, found);
 }
 
-byId('to').value = isoDay(new Date());
-byId('from').value = isoDay(new Date(Date.now() - 6 * dayMS));
+function drawKinds() {
+	const by = byId('by');
+	const chosen = by.value || 'day';
+	by.replaceChildren(...kinds.filter((k) => k !== 'agent' || !state.found?.own).map((k) => el('option', { value: k, text: t(`reports.by.${k}`) })));
+	by.value = chosen;
+}
+
+function drawTiles(names, { now, before }) {
+	setChildren(byId('tiles'), names.map((name) => el('li', { class: 'tile', data: { testid: `sum-${name}` } }, el('strong', { text: t(`reports.${name}`) }),
+		el('span', { class: 'tile-number', text: text(name, now.total) }), el('span', { text: t('reports.before', { n: text(name, before.total) }) }))));
+}
+
+function drawCharts(names, found) {
+	const select = byId('measure');
+	if (!names.includes(state.measure)) state.measure = names[0];
+	select.replaceChildren(...names.map((name) => el('option', { value: name, text: t(`reports.${name}`) })));
+	select.value = state.measure;
+	const chart = (id, name) => drawChart(byId(id), {
+		title: t(`reports.${name}`), first: t(`reports.by.${found.by}`), then: t('reports.before.head'), ...wayOf(name),
+		summary: t('reports.chart.sum', { n: text(name, found.now.total), before: text(name, found.before.total) }),
+		bars: charted(found.by, found.pairs, name).map(({ row, before }) => ({
+			label: label(found.by, row), mark: found.by === 'day' ? dayText(row.key, { month: 'numeric', day: 'numeric' }) : undefined,
+			value: figures[name].value(row), before: figures[name].value(before),
+		})),
+	});
+	chart('chart-chats', names.includes('opened') ? 'opened' : 'handled');
+	chart('chart-more', state.measure);
+	const { days } = found.period;
+	setText(byId('legend'), t('reports.legend', { from: dayText(days[0], { dateStyle: 'medium' }), to: dayText(days.at(-1), { dateStyle: 'medium' }), n: number(days.length) }));
+}
+
+function drawTable(names, found) {
+	const cells = (row, before) => names.map((name) => el('td', { class: 'number', data: { column: name } }, text(name, row), ' ', el('span', { class: 'before', text: t('reports.before', { n: text(name, before) }) })));
+	byId('head').replaceChildren(el('tr', {}, el('th', { scope: 'col', text: t(`reports.by.${found.by}`) }),
+		...names.map((name) => el('th', { scope: 'col', class: 'number', text: t(`reports.${name}`) }))));
+	byId('rows').replaceChildren(...found.pairs.map(({ row, before }) => el('tr', { data: { testid: 'report-row' } }, el('th', { scope: 'row', text: label(found.by, row) }), ...cells(row, before))));
+	byId('foot').replaceChildren(el('tr', { data: { testid: 'report-total' } }, el('th', { scope: 'row', text: t('reports.total') }), ...cells(found.now.total, found.before.total)));
+}
+
+const today = isoDay(new Date());
+byId('to').value = today;
+byId('from').value = shift(today, -6);
 languageMenu('language', draw);
 byId('form').addEventListener('submit', (e) => {
 	e.preventDefault();
 	show();
 });
 byId('by').addEventListener('change', show);
+byId('measure').addEventListener('change', () => {
+	state.measure = byId('measure').value;
+	draw();
+});
+globalThis.addEventListener('resize', draw);
 show();

@@ -5,20 +5,24 @@ import { call } from './core/api.js';
 import { bars, ceiling, ceilingTime, draw as drawChart } from './wall/chart.js';
 import { ask } from './core/dialog.js';
 import { byId, el, setText } from './core/dom.js';
-import { clock, number, t, waited } from './core/i18n.js';
+import { clock, locale, number, t, waited } from './core/i18n.js';
 import { languageMenu } from './wall/page-language.js';
 import { Poll } from './wall/poll.js';
 import { AgentCard, ChatLink, Keyed, level } from './wall/agents.js';
+import { inTime, levelOf, targetsOf, warningsOf } from './wall/targets.js';
 
 const every = 2_000;
 const state = { data: null, at: 0, skew: 0, retryAt: 0, trouble: null };
 
 const queue = new Keyed(byId('queue'), (c) => new ChatLink(c));
 const groups = new Keyed(byId('groups'), () => {
-	const cells = [el('th', { scope: 'row' }), ...Array.from({ length: 3 }, () => el('td', { class: 'number' }))];
+	const name = el('span');
+	const target = el('span', { class: 'target', data: { testid: 'group-target' } });
+	const cells = [el('th', { scope: 'row' }, name, ' ', target), ...Array.from({ length: 3 }, () => el('td', { class: 'number' }))];
 	cells[2].classList.add('wait');
-	return { cells, node: el('tr', { data: { testid: 'group' } }, ...cells) };
+	return { name, target, cells, node: el('tr', { data: { testid: 'group' } }, ...cells) };
 });
+const warnings = new Keyed(byId('warnings'), () => ({ node: el('li', { data: { testid: 'target-warning' } }) }));
 const agents = new Keyed(byId('agents'), (a) => new AgentCard(a, { force: state.data.me.perms.includes('force_state'), onStatus: forceStatus, onLogout: forceLogout }));
 
 function tile(name, text, urgency = '') {
@@ -76,6 +80,7 @@ function draw() {
 	if (!state.data) return;
 	byId('admin-link').hidden = !state.data.me.perms.includes('manage');
 	drawTiles(state.data);
+	drawWarnings(state.data);
 	drawQueue(state.data);
 	const now = serverNow();
 	agents.update(state.data.agents, (card, agent) => card.update(agent, now));
@@ -117,17 +122,42 @@ function drawTiles(d) {
 	tile('first', d.day?.first.n ? waited(d.day.first.median) : '–');
 }
 
+const percent = (share) => new Intl.NumberFormat(locale(), { style: 'percent' }).format(share);
+
+// What is read out names groups only: it is said once, while numbers change.
+function drawWarnings(d) {
+	const list = warningsOf(d);
+	byId('warnings').hidden = list.length === 0;
+	warnings.update(list, ({ node }, w) => {
+		node.dataset.level = w.level;
+		const waiting = w.target.late === 1 ? 'wall.target.waiting.one' : 'wall.target.waiting.other';
+		const key = w.why === 'waiting' ? waiting : `wall.target.${w.why}`;
+		setText(node, t('wall.target.warning', { name: w.name, text: t(key, {
+			n: number(w.target.late), time: waited(w.target.in), share: percent(inTime(w.target) ?? 0), percent: percent(w.target.percent / 100),
+		}) }));
+	});
+	setText(byId('warnings-said'), list.length ? t('wall.target.said', { names: [...new Set(list.map((w) => w.name))].join(', ') }) : '');
+}
+
+function targetText(target) {
+	if (!target) return '';
+	const share = inTime(target);
+	return t('wall.target.of', { time: waited(target.in), percent: percent(target.percent / 100), share: share === null ? '–' : percent(share) });
+}
+
 function drawQueue(d) {
 	const now = serverNow();
-	groups.update(d.groups, ({ cells }, g) => {
+	const targets = targetsOf(d);
+	groups.update(d.groups, ({ name, target, cells }, g) => {
 		const longest = g.waiting ? g.longest + Math.max(0, now - d.time) : 0;
-		setText(cells[0], g.name || t('wall.group.none'));
+		setText(name, g.name || t('wall.group.none'));
+		setText(target, targetText(targets.get(g.id)));
 		setText(cells[1], number(g.waiting));
 		setText(cells[2], g.waiting ? waited(longest) : '–');
-		cells[2].dataset.level = level(longest);
+		cells[2].dataset.level = levelOf(longest, targets.get(g.id));
 		setText(cells[3], number(g.online));
 	});
-	queue.update(d.queue, (link, c) => link.update(c, now - c.since));
+	queue.update(d.queue, (link, c) => link.update(c, now - c.since, levelOf(now - c.since, targets.get(c.group))));
 	byId('queue-empty').hidden = d.waiting > 0;
 	const more = byId('queue-more');
 	more.hidden = d.waiting <= d.queue.length;
@@ -138,13 +168,13 @@ function drawCharts(d) {
 	const list = bars(d.minutes ?? [], serverNow());
 	const sum = (name) => list.reduce((n, b) => n + b[name], 0);
 	drawChart(byId('chart-arrivals'), {
-		title: t('wall.arrivals'), summary: t('wall.arrivals.sum', { n: number(sum('arrived')) }), show: (n) => number(n), scale: (n) => ceiling(Math.max(n, 4), [2, 4, 10]),
-		bars: list.map((b) => ({ at: b.at, value: b.arrived })),
+		first: t('wall.chart.from'), title: t('wall.arrivals'), summary: t('wall.arrivals.sum', { n: number(sum('arrived')) }), show: (n) => number(n), scale: (n) => ceiling(Math.max(n, 4), [2, 4, 10]),
+		bars: list.map((b) => ({ label: clock(b.at), value: b.arrived })),
 	});
 	const mean = (b) => (b.left ? b.waited / b.left : 0);
 	drawChart(byId('chart-waits'), {
-		title: t('wall.waits'), summary: sum('left') ? t('wall.waits.sum', { time: waited(sum('waited') / sum('left')) }) : t('wall.waits.none'),
-		show: (ms) => waited(ms), scale: ceilingTime, bars: list.map((b) => ({ at: b.at, value: mean(b), slow: mean(b) >= 60_000 })),
+		first: t('wall.chart.from'), title: t('wall.waits'), summary: sum('left') ? t('wall.waits.sum', { time: waited(sum('waited') / sum('left')) }) : t('wall.waits.none'),
+		show: (ms) => waited(ms), scale: ceilingTime, bars: list.map((b) => ({ label: clock(b.at), value: mean(b), slow: mean(b) >= 60_000 })),
 	});
 }
 

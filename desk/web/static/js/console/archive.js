@@ -3,7 +3,7 @@
 // again; only what is known anew of a chat in them is shown at once.
 
 import { byId, el, setAttr, setChildren, setText } from '../core/dom.js';
-import { queryOf } from './archive-query.js';
+import { queryOf, ratings } from './archive-query.js';
 import { BulkBar } from './bulk-bar.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
@@ -88,6 +88,7 @@ export class Archive {
 		for (const tab of tabs) setText(this.buttons[tab], t(`archive.${tab}`));
 		for (const [name, field] of Object.entries(this.fields)) setText(field.parentNode.firstChild, t(`archive.${name}`));
 		for (const o of this.fields.state.options) setText(o, t(`archive.state.${o.value || 'any'}`));
+		for (const o of this.fields.rating.options) setText(o, t(`archive.rating.${o.value || 'any'}`));
 		this.fields.words.placeholder = t('archive.words.hint');
 		setText(this.summary, t('archive.filters'));
 		setText(this.clear, t('archive.clear'));
@@ -111,6 +112,7 @@ export class Archive {
 		const rest = [
 			field('state', el('select', {}, ...['', 'open', 'queued', 'deferred', 'closed'].map((value) => el('option', { value })))),
 			field('tag', input('text', '40')), ...['agent', 'group', 'site'].map((name) => field(name, el('select'))),
+			field('rating', el('select', {}, ...['', ...Object.keys(ratings)].map((value) => el('option', { value })))),
 			field('from', input('date')), field('to', input('date')),
 		];
 		this.summary = el('summary');

@@ -43,6 +43,7 @@ export class CustomerCard {
 			if (now.contact.id) this.panel.load(() => this.on.fetch(now.contact.id));
 		}
 		this.#drawFacts();
+		this.#drawRating();
 		this.#drawTags();
 		this.#drawPriority();
 	}
@@ -59,6 +60,7 @@ export class CustomerCard {
 		this.#build();
 		if (!shown) return;
 		this.#drawFacts();
+		this.#drawRating();
 		this.#drawTags();
 		this.#drawPriority();
 		this.#drawContact();
@@ -70,6 +72,7 @@ export class CustomerCard {
 		this.title = el('h2', { data: { testid: 'card-name' } });
 		this.badges = el('div', { class: 'badges' });
 		this.facts = el('dl', { class: 'facts', data: { testid: 'card-facts' } });
+		this.rating = el('p', { class: 'card-rating', data: { testid: 'rating' } });
 		this.tags = el('div', { class: 'tags', data: { testid: 'tags' } });
 		this.tagField = el('input', { class: 'input', maxlength: '40', autocomplete: 'off', placeholder: t('tags.add'), aria: { label: t('tags.add') }, data: { testid: 'tag-field' } });
 		this.tagError = el('p', { class: 'error-text', role: 'status' });
@@ -81,12 +84,13 @@ export class CustomerCard {
 		this.block = el('button', { type: 'button', class: 'button small danger', data: { testid: 'block' }, on: { click: () => this.on.block(this.panel.value?.contact ?? {}) } });
 		this.person = new CardPerson((contact) => this.on.erase(contact));
 		const section = (key, ...nodes) => el('section', { class: 'card-section' }, el('h3', { text: t(key) }), ...nodes);
+		this.ratingSection = section('card.rating', this.rating);
 		this.pastSection = section('card.past', this.earlier, this.more);
 		this.aboutSection = section('card.about', this.attributes);
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, this.priority.node, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block, this.person.node,
+			this.facts, this.priority.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block, this.person.node,
 		]);
 	}
 
@@ -107,6 +111,18 @@ export class CustomerCard {
 		const { c, row } = this.shown;
 		const others = row?.state === 'assigned' && row.owner?.id !== this.staff.me.id;
 		this.priority.show(c, row, this.staff.can(others ? 'override' : 'serve'));
+	}
+
+	// What the customer thought of the chat that is shown.
+	#drawRating() {
+		const { score, comment } = [this.shown.row, this.past.find((r) => r.id === this.shown.c)].find((r) => r?.score) ?? {};
+		this.ratingSection.hidden = !score;
+		const key = JSON.stringify([score, comment]);
+		if (this.rating.dataset.key === key) return;
+		this.rating.dataset.key = key;
+		if (!score) return;
+		this.rating.replaceChildren(el('span', { class: 'past-score', text: '★'.repeat(score) + '☆'.repeat(5 - score), role: 'img', aria: { label: t('card.score', { n: number(score) }) } }),
+			el('span', { class: 'card-comment', dir: 'auto', text: comment ?? '' }));
 	}
 
 	// --- tags ---
@@ -163,6 +179,7 @@ export class CustomerCard {
 		setText(this.block, t(contact.blocked ? 'block.undo' : 'block.do'));
 		if (!this.editing) this.#drawAttributes(contact);
 		this.#drawFacts();
+		this.#drawRating();
 		this.#drawTags();
 		this.#drawPast();
 	}

@@ -100,7 +100,7 @@ export class ListPane {
 			id: row.id, name: name || t('who.customer'), online: online === true, current: row.id === this.of.current(), unread: 0, unreadLabel: '',
 			preview: hit ? t('archive.hit', { name: by ?? '', text: hit.snippet }) : preview(row, this.inbox.isMine(row)), draft: false,
 			wait: stamp(at), waitLabel: t(hit ? 'archive.said' : 'archive.began', { time: fullTime(at) }), level: '',
-			marks: this.archive.tab === 'all' ? [stateMark(row.state)] : [], chosen: this.archive.bulk.chosen(row.id),
+			marks: [this.archive.tab === 'all' && stateMark(row.state), row.score > 0 && scoreMark(row)].filter(Boolean), chosen: this.archive.bulk.chosen(row.id),
 		};
 	}
 
@@ -121,6 +121,12 @@ export class ListPane {
 		if (waiting > (this.announced ?? 0)) setText(byId('announce'), plural('console.announce.queued', waiting));
 		this.announced = waiting;
 	}
+}
+
+// What the customer thought of it, with the comment for who points at it or listens.
+function scoreMark({ score, comment }) {
+	const label = t('card.score', { n: number(score) });
+	return { text: `★ ${number(score)}`, label: comment ? `${label}: ${comment}` : label };
 }
 
 function stateMark(state) {

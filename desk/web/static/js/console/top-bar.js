@@ -48,6 +48,7 @@ export class TopBar {
 		byId('status-box').hidden = !status || !this.staff.can('serve');
 		byId('menu-wall').hidden = !this.staff.can('view_wall');
 		byId('menu-contacts').hidden = !this.staff.can('read_others');
+		byId('menu-reports').hidden = !byId('menu-wall').hidden; // the wall leads to them, too
 		byId('menu-admin').hidden = !this.staff.can('manage');
 		this.takes.parentElement.hidden = byId('status-box').hidden || status.capacity === 0;
 		this.takes.checked = status?.accepting !== false;

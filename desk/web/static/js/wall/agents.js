@@ -29,10 +29,10 @@ export class ChatLink {
 		this.node = el('li', {}, this.link);
 	}
 
-	update(chat, ms) {
+	update(chat, ms, urgency = level(ms)) {
 		setText(this.name, chat.contact);
 		setText(this.wait, ms > 0 ? waited(ms) : '');
-		this.wait.dataset.level = level(ms);
+		this.wait.dataset.level = urgency;
 		setAttr(this.link, 'title', t('wall.agent.chat', { name: chat.contact }));
 	}
 }
