@@ -162,6 +162,7 @@ type Store interface {
 	Management
 	StaffWrites
 	KeyWrites
+	MailWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -178,6 +179,7 @@ type Reader interface {
 	Listing
 	StaffReader
 	KeyReader
+	MailReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

@@ -22,6 +22,9 @@ func TestDropClosedLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.must(store.Move{Conv: conv, Trigger: store.AgentClose, By: lin})
+	if _, err := r.QueueMail(t.Context(), store.Mail{Kind: store.MailTest, To: "a@shop.example", Conv: conv}); err != nil {
+		t.Fatal(err)
+	}
 	tables, err := list(t.Context(), r.cold.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
 		`SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c ON c.name = 'conversation' WHERE t.type = 'table' AND t.name <> 'outbox'`)
 	if err != nil || len(tables) < 5 {
