@@ -45,6 +45,9 @@ func routeRights() map[string]string {
 	for _, route := range []string{"GET /admin/keys", "GET /admin/keys/new", "POST /admin/keys", "POST /admin/keys/{id}/revoke"} {
 		rights[route] = "m"
 	}
+	for _, route := range []string{"GET /admin/mail", "POST /admin/mail/test", "POST /admin/mail/{id}/retry", "POST /admin/mail/{id}/discard"} {
+		rights[route] = "m"
+	}
 	rights["GET /api/v1/openapi.json"] = "p"
 	for _, route := range []string{"GET /api/v1/conversations", "GET /api/v1/conversations/{id}", "GET /api/v1/conversations/{id}/events",
 		"POST /api/v1/conversations/{id}/messages", "POST /api/v1/conversations/{id}/tags", "GET /api/v1/contacts/{id}", "GET /api/v1/reports"} {

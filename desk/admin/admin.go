@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -38,15 +39,16 @@ type Changes interface {
 	BotsChanged(ctx context.Context)
 }
 
-// Options are what the pages need. All of them are required.
+// Options are what the pages need. All of them but Mail are required.
 type Options struct {
 	Store  store.Store
 	Hash   func(ctx context.Context, password string) (string, error) // of a new password; may answer auth.ErrBusy
 	Audit  func(r *http.Request, who store.Actor, action, target, detail string) error
 	Asset  func(name string) string // address of an embedded file
 	Notify Changes
-	HTTPS  bool   // browsers reach the server over https
-	Public string // address by which customers reach the server, "" = not known
+	Mail   *mail.Post // nil = no mail is sent
+	HTTPS  bool       // browsers reach the server over https
+	Public string     // address by which customers reach the server, "" = not known
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -104,6 +106,7 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/bots", p.bots), manage("GET /admin/bots/new", p.newBot), manage("POST /admin/bots", p.createBot),
 		manage("GET /admin/bots/{id}", p.editBot), manage("POST /admin/bots/{id}", p.saveBot), manage("POST /admin/bots/{id}/delete", p.deleteBot),
 		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
+		manage("GET /admin/mail", p.mail), manage("POST /admin/mail/test", p.testMail), manage("POST /admin/mail/{id}/retry", p.retryMail), manage("POST /admin/mail/{id}/discard", p.discardMail),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
 	}
@@ -166,7 +169,7 @@ func (q *request) Path() string { return q.r.URL.RequestURI() }
 
 // Done says what has just been done.
 func (q *request) Done() string {
-	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked"}, what) {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "mail_queued", "mail_retry", "mail_discarded"}, what) {
 		return q.T("done." + what)
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/http1"
 )
@@ -42,6 +43,7 @@ type Options struct {
 	TrustedProxies   []netip.Prefix
 	ConnsPerIP       int // WebSockets; 0 = no limit
 	KeepIP           KeepIP
+	Mail             *mail.Post // nil = no mail is sent
 
 	Logger   *slog.Logger
 	Now      func() time.Time

@@ -50,6 +50,7 @@ type deskFlags struct {
 	siteVisitors int
 	keepIP       string
 	uploads      uploadFlags
+	mail         mailFlags
 }
 
 func (f *deskFlags) check() error {
@@ -82,6 +83,12 @@ func (f *deskFlags) check() error {
 	}
 	if err := f.uploads.check(); err != nil {
 		return err
+	}
+	if _, err := f.mail.settings(); err != nil {
+		return err
+	}
+	if f.mail.server != "" && f.public == "" {
+		return errors.New("--public-url is empty: mails have links, so --mail-server needs the address by which customers reach Desk")
 	}
 	return f.checkData()
 }
@@ -122,7 +129,8 @@ func (f *deskFlags) checkData() error {
 }
 
 func (f *deskFlags) options() desk.Options {
-	trusted, _ := f.trusted() // checked
+	trusted, _ := f.trusted()    // checked
+	post, _ := f.mail.settings() // checked
 	perIP, chats := cmp.Or(f.connsPerIP, -1), cmp.Or(f.chatsPerIP, -1)
 	hsts := f.hsts
 	if !f.Certified() {
@@ -135,7 +143,7 @@ func (f *deskFlags) options() desk.Options {
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
-		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 	}
 }
 
@@ -168,6 +176,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.uploads.register(cmd)
+	f.mail.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newVersion(t, &f), newUser(t, &f))
