@@ -54,7 +54,7 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 // agentEntered fills an account with the values of the form.
 func (q *request) agentEntered(a *store.AgentAccount) {
 	a.Name, a.Role, a.Capacity = q.line("name"), perm.Role(q.Value("role")), int(q.number("capacity"))
-	a.Locale, a.Disabled = q.Value("locale"), q.Value("disabled") != ""
+	a.Locale, a.Disabled, a.Email = q.Value("locale"), q.Value("disabled") != "", q.line("email")
 	switch q.Value("chats") {
 	case "yes":
 		a.NoChats = false
@@ -153,7 +153,7 @@ func (p *Pages) editAgent(q *request) {
 // accountShown returns the fields of an account.
 func (q *request) accountShown(a *store.AgentAccount) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
-	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "chats": {chatsOf(a)}, "locale": {a.Locale}}
+	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "chats": {chatsOf(a)}, "locale": {a.Locale}, "email": {a.Email}}
 	tick(shown, "disabled", a.Disabled)
 	for g, agents := range members {
 		if slices.Contains(agents, a.ID) {
@@ -220,6 +220,9 @@ func agentDifference(before, a store.AgentAccount) string {
 	add("name", before.Name, a.Name)
 	add("capacity", strconv.Itoa(before.Capacity), strconv.Itoa(a.Capacity))
 	add("takes chats", chatsOf(&before), chatsOf(&a))
+	if before.Email != a.Email {
+		parts = append(parts, "e-mail address")
+	}
 	add("disabled", strconv.FormatBool(before.Disabled), strconv.FormatBool(a.Disabled))
 	return strings.Join(parts, ", ")
 }

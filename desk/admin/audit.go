@@ -33,7 +33,7 @@ func actions() []string {
 	return []string{
 		store.AuditLogin, store.AuditLoginFailed, store.AuditLogout, store.AuditRevoke, store.AuditPassword, store.AuditDenied, store.AuditRead,
 		store.AuditWatch, store.AuditSearch, store.AuditOverride, store.AuditForceState, store.AuditBlock, store.AuditUnblock,
-		store.AuditCreate, store.AuditUpdate, store.AuditDelete, store.AuditRole, store.AuditSecret, store.AuditExport, store.AuditMail,
+		store.AuditCreate, store.AuditUpdate, store.AuditDelete, store.AuditRole, store.AuditSecret, store.AuditExport, store.AuditReset, store.AuditMail,
 	}
 }
 

@@ -95,6 +95,7 @@ type Front struct {
 	visitors   *auth.Buckets // new ones by site
 	visitorsOf *auth.Buckets // new ones by network
 	denials    *auth.Buckets // lines in the audit log about refusals
+	resets     *auth.Buckets // questions about forgotten passwords by network
 	sockets    census        // WebSocket connections by network
 	running    census        // uploads by uploader, and fetches by contact
 	places     places
@@ -123,6 +124,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 		visitors:   auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited),
 		visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
 		denials:    auth.NewBuckets(1, deniedBurst, maxLimited),
+		resets:     auth.NewBuckets(1/resetEvery.Seconds(), resetBurst, maxLimited),
 		numbers:    dayNumbers{turn: make(chan struct{}, 1)},
 		places: places{
 			widget: make(chan struct{}, widgetRequests), staff: make(chan struct{}, agentRequests), bots: make(chan struct{}, botRequests),

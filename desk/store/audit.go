@@ -38,6 +38,7 @@ const (
 	AuditRole        = "role_changed"
 	AuditSecret      = "secret_changed"
 	AuditExport      = "export"
+	AuditReset       = "password_reset_asked"
 	AuditMail        = "mail" // asked for a mail, or decided about one that was not sent
 )
 

@@ -138,6 +138,7 @@ func (a *AgentAccount) Check() error {
 	i.between("capacity", int64(a.Capacity), MaxCapacity)
 	i.need(a.Role.Valid(), "role", ReasonUnknown)
 	i.need(localeForm.MatchString(a.Locale), "locale", ReasonUnknown)
+	i.need(a.Email == "" || ValidEmail(a.Email), "email", ReasonFormat)
 	return i.err()
 }
 

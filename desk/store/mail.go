@@ -30,14 +30,20 @@ type MailKind string
 
 // Kinds of mails.
 const (
-	MailTest MailKind = "test" // shows an administrator that mail works
+	MailTest  MailKind = "test"  // shows an administrator that mail works
+	MailReset MailKind = "reset" // has the link by which Agent sets a new password
 )
 
 // MailKinds returns every kind.
-func MailKinds() []MailKind { return []MailKind{MailTest} }
+func MailKinds() []MailKind { return []MailKind{MailTest, MailReset} }
 
 // Life returns for how long sending a mail is tried.
-func (k MailKind) Life() time.Duration { return 24 * time.Hour }
+func (k MailKind) Life() time.Duration {
+	if k == MailReset {
+		return ResetLife // somebody waits for it
+	}
+	return 24 * time.Hour
+}
 
 // MailState says whether a mail waits or was given up. One that was sent is no longer in the queue.
 type MailState string
@@ -70,7 +76,7 @@ func ValidEmail(s string) bool { return utf8.ValidString(s) && isEmail(s) }
 func (m *Mail) Check() error {
 	var i Invalid
 	i.need(ValidEmail(m.To), "to", ReasonFormat)
-	i.need(m.Kind == MailTest, "kind", ReasonUnknown)
+	i.need(m.Kind == MailTest || m.Kind == MailReset && m.Agent != "", "kind", ReasonUnknown)
 	return i.err()
 }
 

@@ -163,6 +163,7 @@ type Store interface {
 	StaffWrites
 	KeyWrites
 	MailWrites
+	ResetWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -180,6 +181,7 @@ type Reader interface {
 	StaffReader
 	KeyReader
 	MailReader
+	ResetReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

@@ -303,6 +303,7 @@ type AgentAccount struct {
 	Role     perm.Role
 	Locale   string // "" = that of the browser
 	Disabled bool   // may not log in
+	Email    string // for mail about a forgotten password, "" = none
 }
 
 // Actor returns the agent as an actor.

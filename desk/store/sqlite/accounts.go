@@ -67,8 +67,8 @@ func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.Agen
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, role, locale, disabled, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, t.now())
+		err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, role, locale, disabled, email, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, a.Email, t.now())
 		if err != nil {
 			return err
 		}

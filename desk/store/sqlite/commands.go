@@ -30,6 +30,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return store.Outcome{}, t.acceptTurn(c)
 	case store.Audit:
 		return t.audit(c)
+	case store.AskReset:
+		return t.askReset(c)
 	case store.Tag:
 		return t.tag(c)
 	case store.Rate:

@@ -151,13 +151,13 @@ func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) 
 	return scanContact(r.db.QueryRowContext(ctx, `SELECT `+contactColumns+` FROM contact p WHERE p.id = ?`, id))
 }
 
-const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled,
+const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled, a.email,
 	coalesce((SELECT NOT t.accepting FROM agent_state t WHERE t.agent = a.id), 0)`
 
 // scanAgent reads agentColumns, and the columns after them into more.
 func scanAgent(r scanner, more ...any) (store.AgentAccount, error) {
 	var a store.AgentAccount
-	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled, &a.NoChats}, more...)...)
+	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled, &a.Email, &a.NoChats}, more...)...)
 	return a, notFound(err)
 }
 

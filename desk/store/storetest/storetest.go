@@ -49,7 +49,7 @@ func Run(t *testing.T, b Backend) {
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"PreChat", testPreChat},
 		{"Keys", testKeys}, {"Conversations", testConversations}, {"Notices", testNotices},
-		{"Mail", testMail}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat},
+		{"Mail", testMail}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat}, {"Resets", testResets}, {"AskReset", testAskReset},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))

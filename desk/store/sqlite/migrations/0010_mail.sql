@@ -16,3 +16,13 @@ CREATE TABLE mail (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX mail_due ON mail (state, due, id);
 CREATE INDEX mail_conversation ON mail (conversation) WHERE conversation <> '';
+
+ALTER TABLE agent ADD COLUMN email TEXT NOT NULL DEFAULT '';
+
+-- Links by which accounts set a new password. Only the SHA-256 of a link's token is kept.
+CREATE TABLE password_reset (
+	token   BLOB PRIMARY KEY,
+	agent   TEXT NOT NULL REFERENCES agent (id),
+	expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX password_reset_agent ON password_reset (agent);
