@@ -41,6 +41,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/agent/sessions/revoke", f.staff(anyStaff, f.revoke))
 	mux.HandleFunc("POST /api/v1/bot/turns/{id}", f.limited(f.places.bots, f.botAnswer))
 	f.resetRoutes(mux)
+	f.transcriptRoutes(mux)
 	f.manageRoutes(mux)
 	f.wallRoutes(mux)
 	f.programRoutes(mux)

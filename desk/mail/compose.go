@@ -15,7 +15,7 @@ type texts struct {
 
 // composers returns the functions that make the texts, by the kind of mail.
 func (t *texts) composers() map[store.MailKind]Composer {
-	return map[store.MailKind]Composer{store.MailTest: t.test, store.MailReset: t.reset}
+	return map[store.MailKind]Composer{store.MailTest: t.test, store.MailReset: t.reset, store.MailTranscript: t.transcript}
 }
 
 // test is the mail by which an administrator sees that mail works.

@@ -8,9 +8,14 @@ import (
 
 func english() map[string]string {
 	return map[string]string{
-		"test.subject":  "Test mail of Desk",
-		"test.body":     "This is the test mail that %s has asked for at %s. If you can read it, Desk can send mails.\n",
-		"reset.subject": "New password for Desk",
+		"test.subject":       "Test mail of Desk",
+		"test.body":          "This is the test mail that %s has asked for at %s. If you can read it, Desk can send mails.\n",
+		"transcript.subject": "Your chat with %s",
+		"transcript.body":    "This is your chat with %s of %s. Times are UTC.\n\n",
+		"cut":                "(Earlier messages are left out.)\n\n",
+		"file":               "[file: %s]",
+		"system":             "Desk",
+		"reset.subject":      "New password for Desk",
 		"reset.body": "Hello %s,\n\nsomebody has asked for a new password for the account %s of Desk. If that was you, open this link and choose one:\n\n%s\n\n" +
 			"The link works once, within %d minutes. If it was not you, you need not do anything: your password stays as it is.\n",
 	}
@@ -18,10 +23,15 @@ func english() map[string]string {
 
 func chinese() map[string]string {
 	return map[string]string{
-		"test.subject":  "Desk 测试邮件",
-		"test.body":     "这是 %s 于 %s 要求发送的测试邮件。如果您能读到它，说明 Desk 可以发送邮件。\n",
-		"reset.subject": "Desk 新密码",
-		"reset.body":    "%s，您好：\n\n有人为 Desk 账号 %s 申请了新密码。如果是您本人，请打开以下链接设置：\n\n%s\n\n链接只能使用一次，%d 分钟内有效。如果不是您本人，无需任何操作，密码保持不变。\n",
+		"test.subject":       "Desk 测试邮件",
+		"test.body":          "这是 %s 于 %s 要求发送的测试邮件。如果您能读到它，说明 Desk 可以发送邮件。\n",
+		"transcript.subject": "您与 %s 的对话",
+		"transcript.body":    "这是您与 %s 于 %s 的对话记录，时间为 UTC。\n\n",
+		"cut":                "（更早的消息已省略。）\n\n",
+		"file":               "[文件：%s]",
+		"system":             "Desk",
+		"reset.subject":      "Desk 新密码",
+		"reset.body":         "%s，您好：\n\n有人为 Desk 账号 %s 申请了新密码。如果是您本人，请打开以下链接设置：\n\n%s\n\n链接只能使用一次，%d 分钟内有效。如果不是您本人，无需任何操作，密码保持不变。\n",
 	}
 }
 

@@ -32,10 +32,12 @@ type MailKind string
 const (
 	MailTest  MailKind = "test"  // shows an administrator that mail works
 	MailReset MailKind = "reset" // has the link by which Agent sets a new password
+
+	MailTranscript MailKind = "transcript" // is Conv, as its customer has seen it
 )
 
 // MailKinds returns every kind.
-func MailKinds() []MailKind { return []MailKind{MailTest, MailReset} }
+func MailKinds() []MailKind { return []MailKind{MailTest, MailReset, MailTranscript} }
 
 // Life returns for how long sending a mail is tried.
 func (k MailKind) Life() time.Duration {
@@ -76,7 +78,8 @@ func ValidEmail(s string) bool { return utf8.ValidString(s) && isEmail(s) }
 func (m *Mail) Check() error {
 	var i Invalid
 	i.need(ValidEmail(m.To), "to", ReasonFormat)
-	i.need(m.Kind == MailTest || m.Kind == MailReset && m.Agent != "", "kind", ReasonUnknown)
+	known := map[MailKind]bool{MailTest: true, MailReset: m.Agent != "", MailTranscript: m.Conv != ""}
+	i.need(known[m.Kind], "kind", ReasonUnknown)
 	return i.err()
 }
 
@@ -93,8 +96,8 @@ type MailReader interface {
 // MailWrites are the changes of the queue of mails. They block until committed and honour ctx. The error is ErrNotFound
 // if there is no such mail in the state that the change needs.
 type MailWrites interface {
-	// QueueMail adds a mail and makes its id. Due and Expires get their defaults where they are 0. Errors: an Invalid,
-	// ErrMailFull.
+	// QueueMail adds a mail and makes its id. Due and Expires get their defaults where they are 0. Of a MailTranscript that
+	// waits already there is no second one. Errors: an Invalid, ErrMailFull.
 	QueueMail(ctx context.Context, m Mail) (Mail, error)
 	// MailSent takes a mail out of the queue.
 	MailSent(ctx context.Context, id string) error

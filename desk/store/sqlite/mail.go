@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"unicode"
 
@@ -16,6 +17,7 @@ const (
 	sqlCountMail  = `SELECT count(*) FROM mail WHERE state = ?`
 	sqlInsertMail = `INSERT INTO mail (id, workspace, kind, recipient, locale, conversation, agent, state, attempts, error, created, due, expires)
 		VALUES (?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', ?, ?, ?)`
+	sqlSameMail   = `SELECT ` + mailColumns + ` FROM mail WHERE conversation = ? AND kind = ? AND recipient = ? AND state = 'queued' LIMIT 1`
 	sqlMailSent   = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
 	sqlDelayMail  = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END WHERE id = ?3 AND state = 'queued'`
 	sqlGiveUpMail = `UPDATE mail SET state = 'dead', due = ?1, attempts = attempts + 1, error = ?2 WHERE id = ?3 AND state = 'queued'`
@@ -58,6 +60,11 @@ func (db *DB) QueueMail(ctx context.Context, m store.Mail) (store.Mail, error) {
 func (t *tx) queueMail(m store.Mail) (store.Mail, error) {
 	if err := m.Check(); err != nil {
 		return m, err
+	}
+	if m.Kind == store.MailTranscript {
+		if same, err := scanMail(t.row(sqlSameMail, m.Conv, string(m.Kind), m.To)); err == nil || !errors.Is(err, store.ErrNotFound) {
+			return same, err
+		}
 	}
 	var waiting int
 	if err := t.row(sqlCountMail, string(store.MailQueued)).Scan(&waiting); err != nil {

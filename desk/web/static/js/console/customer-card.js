@@ -14,7 +14,7 @@ export class CustomerCard {
 	 * @param {object} o
 	 * @param {HTMLElement} o.host
 	 * @param {import('./staff.js').Staff} o.staff
-	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), block(card), open(row), close(): functions of the console
+	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), mail(c), block(card), open(row), close(): functions of the console
 	 */
 	constructor({ host, staff, on }) {
 		Object.assign(this, { host, staff, on });
@@ -75,12 +75,13 @@ export class CustomerCard {
 		this.more = el('button', { type: 'button', class: 'link-button', text: t('card.past.more'), data: { testid: 'past-more' }, on: { click: () => this.#morePast() } });
 		this.block = el('button', { type: 'button', class: 'button small danger', data: { testid: 'block' }, on: { click: () => this.on.block(this.panel.value?.contact ?? {}) } });
 		const section = (key, ...nodes) => el('section', { class: 'card-section' }, el('h3', { text: t(key) }), ...nodes);
+		this.mail = el('button', { type: 'button', class: 'button small', text: t('card.mail'), data: { testid: 'mail-chat' }, on: { click: () => this.on.mail(this.shown.c) } });
 		this.pastSection = section('card.past', this.earlier, this.more);
 		this.aboutSection = section('card.about', this.attributes);
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block,
+			this.facts, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.mail, this.pastSection, this.block,
 		]);
 	}
 
@@ -134,6 +135,7 @@ export class CustomerCard {
 		const has = panel.state === 'ready' || (panel.state === 'loading' && panel.value);
 		if (!has || panel.state === 'ready') drawPanelState(this.state, panel, { rows: 4 });
 		this.aboutSection.hidden = this.pastSection.hidden = !has;
+		this.mail.hidden = !has || !this.staff.can('serve') || !panelEmail(this.panel);
 		this.block.hidden = !has || !this.staff.can('block');
 		setChildren(this.badges, []);
 		if (!has) return;
@@ -239,3 +241,5 @@ export class CustomerCard {
 		});
 	}
 }
+
+const panelEmail = (panel) => panel.value?.contact.attributes?.email;

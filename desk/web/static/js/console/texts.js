@@ -72,6 +72,10 @@ addTexts({
 		'console.announce.queued.one': '1 customer is waiting',
 		'console.announce.queued.other': '{n} customers are waiting',
 
+		'card.mail': 'Send the chat by mail',
+		'card.mail.sent': 'The chat is on its way to the customer.',
+		'card.mail.off': 'This server sends no mail.',
+		'card.mail.failed': 'The chat could not be sent. Try again.',
 		'card.label': 'Customer',
 		'card.presence': 'On the page',
 		'card.presence.yes': 'Yes',
@@ -372,6 +376,10 @@ addTexts({
 		'console.draft': '草稿：{text}',
 		'console.announce.queued.other': '{n} 位客户在排队',
 
+		'card.mail': '通过邮件发送对话',
+		'card.mail.sent': '对话记录正在发送给客户。',
+		'card.mail.off': '此服务器不发送邮件。',
+		'card.mail.failed': '发送失败，请重试。',
 		'card.label': '客户信息',
 		'card.presence': '在页面上',
 		'card.presence.yes': '是',

@@ -6,6 +6,7 @@ export class ApiError extends Error {
 		this.status = status;
 		this.code = body?.code ?? (status === 0 ? 'lost' : 'internal');
 		this.retryMs = body?.retry_ms ?? 0;
+		this.reason = body?.reason ?? '';
 	}
 }
 

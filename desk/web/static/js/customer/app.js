@@ -16,6 +16,7 @@ import { describe, limited, nameOf } from './words.js';
 import { MessageList } from '../core/message-list.js';
 import { Outbox } from '../core/outbox.js';
 import { asks, PreChat } from './prechat.js';
+import { MailChat } from './mail-chat.js';
 import { Rating } from './rating.js';
 import { accentOf, useColour } from './theme.js';
 import { locale, number, onLocale, t, translate } from '../core/i18n.js';
@@ -73,6 +74,7 @@ export class CustomerPage {
 		acceptFiles({ button: byId('attach'), input: byId('files'), field: byId('field'), area: byId('frame') }, (files) => this.#addFiles(files));
 		this.prechat = new PreChat(byId('prechat'), (answers) => this.#answered(answers));
 		this.rating = new Rating(byId('rating'), (score, comment) => this.#rate(score, comment));
+		this.mailChat = new MailChat(byId('mail-chat'), (conv) => call('POST', '/api/v1/widget/transcript', { token: this.token, conv }));
 		this.links = new FileLinks(async (ids) => (await this.connection.request('file.links', { d: { ids } })).d);
 		this.list = new MessageList({
 			host: byId('messages'),
@@ -517,6 +519,7 @@ export class CustomerPage {
 		});
 		this.composer.setEnabled(!['closed', 'connecting', 'prechat'].includes(state));
 		byId('rating').hidden = !(state === 'closed' && this.site?.rate);
+		this.mailChat.offer(state === 'closed' && this.site?.mail ? c.id : '');
 		if (state === 'closed' && this.site?.rate) this.rating.ask(c.id, this.rated.get(c.id));
 		this.alerts.setWords(`${this.siteName} · ${t('customer.title')}`, t('customer.new'));
 		if (state !== this.told) this.host?.send('state', { state });
@@ -537,6 +540,7 @@ export class CustomerPage {
 		this.banner.update();
 		if (this.asksFirst) this.prechat.show(this.site, true);
 		this.rating.draw();
+		this.mailChat.draw();
 		this.tray.relabel();
 		this.#render();
 	}
