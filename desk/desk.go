@@ -70,7 +70,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	db, err := sqlite.Open(ctx, sqlite.Options{
-		Path: datadir.Database(d.o.DataDir), InOrder: d.lock.InOrder, Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
+		Path: datadir.Database(d.o.DataDir), InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
 	})
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.post, err = mail.New(mail.Options{Store: d.store, Settings: d.o.Mail, PublicURL: d.o.PublicURL, Logger: d.o.Logger, Now: d.o.Now})
+	d.post, err = mail.New(mail.Options{Store: d.store, Settings: d.o.Mail, PublicURL: d.o.PublicURL, Chats: d.hub, Logger: d.o.Logger, Now: d.o.Now})
 	if err != nil {
 		return err
 	}

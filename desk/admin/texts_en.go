@@ -287,6 +287,7 @@ var englishTexts = map[string]string{ // never changed
 	"sites.mail_chats":            "Customers may have the chat sent by mail",
 	"sites.mail_chats.help":       "When the chat is over, to the address that they gave before it or that a signed identity has.",
 	"mail.kind.transcript":        "Chat by mail",
+	"mail.kind.answers":           "Answers to a customer",
 	"action.mail":                 "Mail",
 	"nav.mail":                    "Mail",
 	"done.mail_queued":            "The test mail is in the queue. Load this page again to see what became of it.",

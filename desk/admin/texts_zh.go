@@ -287,6 +287,7 @@ var chineseTexts = map[string]string{ // never changed
 	"sites.mail_chats":            "允许客户通过邮件获取对话记录",
 	"sites.mail_chats.help":       "对话结束后，发送到客户事先填写或签名身份中的邮箱。",
 	"mail.kind.transcript":        "对话记录",
+	"mail.kind.answers":           "给客户的回复",
 	"action.mail":                 "邮件",
 	"nav.mail":                    "邮件",
 	"done.mail_queued":            "测试邮件已进入队列，请刷新本页查看结果。",

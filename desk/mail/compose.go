@@ -11,11 +11,13 @@ import (
 type texts struct {
 	store     store.Store
 	publicURL string
+	chats     Chats // nil = not known
+	now       func() time.Time
 }
 
 // composers returns the functions that make the texts, by the kind of mail.
 func (t *texts) composers() map[store.MailKind]Composer {
-	return map[store.MailKind]Composer{store.MailTest: t.test, store.MailReset: t.reset, store.MailTranscript: t.transcript}
+	return map[store.MailKind]Composer{store.MailTest: t.test, store.MailReset: t.reset, store.MailTranscript: t.transcript, store.MailAnswers: t.answers}
 }
 
 // test is the mail by which an administrator sees that mail works.

@@ -41,6 +41,7 @@ type Options struct {
 	Store     store.Store
 	Settings  Settings
 	PublicURL string // address by which people reach this server, without a slash at the end
+	Chats     Chats  // default: nobody is connected
 
 	Sender  Sender                      // default an SMTP of Settings
 	Compose map[store.MailKind]Composer // in place of those of this package, by kind
@@ -127,7 +128,7 @@ func New(o Options) (*Post, error) {
 		}
 		o.Sender = smtp
 	}
-	compose := (&texts{o.Store, o.PublicURL}).composers()
+	compose := (&texts{o.Store, o.PublicURL, o.Chats, o.Now}).composers()
 	maps.Copy(compose, o.Compose)
 	o.Compose = compose
 	perMinute := o.Settings.PerMinute

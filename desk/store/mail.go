@@ -17,6 +17,9 @@ type Mail struct {
 	Conv   string // the conversation that it is about, "" = none
 	Agent  string // the account that it is about, "" = none
 
+	First uint64 // of MailAnswers: the first message that it may have, in the numbers of the customer's stream
+	Upto  uint64 // the last one, 0 = it still collects
+
 	State    MailState
 	Attempts int
 	Error    string // of the last attempt
@@ -34,10 +37,11 @@ const (
 	MailReset MailKind = "reset" // has the link by which Agent sets a new password
 
 	MailTranscript MailKind = "transcript" // is Conv, as its customer has seen it
+	MailAnswers    MailKind = "answers"    // has what agents have written to a customer who waits for it by mail
 )
 
 // MailKinds returns every kind.
-func MailKinds() []MailKind { return []MailKind{MailTest, MailReset, MailTranscript} }
+func MailKinds() []MailKind { return []MailKind{MailTest, MailReset, MailTranscript, MailAnswers} }
 
 // Life returns for how long sending a mail is tried.
 func (k MailKind) Life() time.Duration {
@@ -46,6 +50,10 @@ func (k MailKind) Life() time.Duration {
 	}
 	return 24 * time.Hour
 }
+
+// AnswerDelay is how long a MailAnswers collects what agents write. The first message of an agent to a customer who
+// waits for answers by mail makes it, in the same transaction, and each later one is in it.
+const AnswerDelay = time.Minute
 
 // MailState says whether a mail waits or was given up. One that was sent is no longer in the queue.
 type MailState string
@@ -99,6 +107,9 @@ type MailWrites interface {
 	// QueueMail adds a mail and makes its id. Due and Expires get their defaults where they are 0. Of a MailTranscript that
 	// waits already there is no second one. Errors: an Invalid, ErrMailFull.
 	QueueMail(ctx context.Context, m Mail) (Mail, error)
+	// SealMail ends the collecting of a MailAnswers, and returns the last message that it may have. A second call returns
+	// the same.
+	SealMail(ctx context.Context, id string) (upto uint64, err error)
 	// MailSent takes a mail out of the queue.
 	MailSent(ctx context.Context, id string) error
 	// DelayMail stores why an attempt has failed and when the next one is due. With why "" it was no attempt.

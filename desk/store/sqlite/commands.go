@@ -87,6 +87,9 @@ func (t *tx) add(d *draft, e store.Event) error {
 			}
 		}
 	}
+	if err := t.mailAnswer(d, &e, replyTo(&d.Conversation)); err != nil {
+		return err
+	}
 	d.events = append(d.events, e)
 	doc, err := t.index(&e)
 	if err != nil {

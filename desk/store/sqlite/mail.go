@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	mailColumns = `id, kind, recipient, locale, conversation, agent, state, attempts, error, created, due, expires`
+	mailColumns = `id, kind, recipient, locale, conversation, agent, first, upto, state, attempts, error, created, due, expires`
 
 	sqlNextMail   = `SELECT ` + mailColumns + ` FROM mail WHERE state = 'queued' ORDER BY due, id LIMIT 1`
 	sqlDeadMails  = `SELECT ` + mailColumns + ` FROM mail WHERE state = 'dead' ORDER BY due DESC, id DESC LIMIT ?`
 	sqlCountMail  = `SELECT count(*) FROM mail WHERE state = ?`
-	sqlInsertMail = `INSERT INTO mail (id, workspace, kind, recipient, locale, conversation, agent, state, attempts, error, created, due, expires)
-		VALUES (?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', ?, ?, ?)`
+	sqlInsertMail = `INSERT INTO mail (id, workspace, kind, recipient, locale, conversation, agent, first, upto, state, attempts, error, created, due, expires)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 'queued', 0, '', ?, ?, ?)`
 	sqlSameMail   = `SELECT ` + mailColumns + ` FROM mail WHERE conversation = ? AND kind = ? AND recipient = ? AND state = 'queued' LIMIT 1`
+	sqlCollecting = `SELECT count(*) FROM mail WHERE conversation = ? AND kind = 'answers' AND upto = 0 AND state = 'queued'`
+	sqlSealMail   = `UPDATE mail SET upto = (SELECT c.last_pseq FROM conversation c WHERE c.id = mail.conversation) WHERE id = ? AND upto = 0 AND state = 'queued'`
 	sqlMailSent   = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
 	sqlDelayMail  = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END WHERE id = ?3 AND state = 'queued'`
 	sqlGiveUpMail = `UPDATE mail SET state = 'dead', due = ?1, attempts = attempts + 1, error = ?2 WHERE id = ?3 AND state = 'queued'`
@@ -29,7 +31,7 @@ const (
 
 func scanMail(r scanner) (store.Mail, error) {
 	var m store.Mail
-	err := r.Scan(&m.ID, &m.Kind, &m.To, &m.Locale, &m.Conv, &m.Agent, &m.State, &m.Attempts, &m.Error, &m.Created, &m.Due, &m.Expires)
+	err := r.Scan(&m.ID, &m.Kind, &m.To, &m.Locale, &m.Conv, &m.Agent, &m.First, &m.Upto, &m.State, &m.Attempts, &m.Error, &m.Created, &m.Due, &m.Expires)
 	return m, notFound(err)
 }
 
@@ -73,19 +75,51 @@ func (t *tx) queueMail(m store.Mail) (store.Mail, error) {
 	if waiting >= store.MaxMails {
 		return m, store.ErrMailFull
 	}
+	return m, t.insertMail(&m)
+}
+
+// insertMail adds a mail, and fills in what it has at the beginning.
+func (t *tx) insertMail(m *store.Mail) error {
 	id, err := newID()
 	if err != nil {
-		return m, err
+		return err
 	}
 	if err := t.workspace(); err != nil {
-		return m, err
+		return err
 	}
 	m.ID, m.State, m.Attempts, m.Error, m.Created = id, store.MailQueued, 0, "", t.now()
 	m.Due = max(m.Due, m.Created)
 	if m.Expires == 0 {
 		m.Expires = m.Due + m.Kind.Life().Milliseconds()
 	}
-	return m, t.exec(sqlInsertMail, m.ID, workspaceID, string(m.Kind), m.To, m.Locale, m.Conv, m.Agent, m.Created, m.Due, m.Expires)
+	return t.exec(sqlInsertMail, m.ID, workspaceID, string(m.Kind), m.To, m.Locale, m.Conv, m.Agent, m.First, m.Created, m.Due, m.Expires)
+}
+
+// mailAnswer queues the mail with a message of an agent to a customer who waits for it by mail, unless there is one that
+// still collects. The bound of the queue does not count: there is one such mail of a conversation. That mail could not be
+// queued is no reason to refuse the message.
+func (t *tx) mailAnswer(d *draft, e *store.Event, to string) error {
+	if !t.db.o.Mail || to == "" || e.From.Kind != store.Agent || e.Kind != store.KindText && e.Kind != store.KindFile {
+		return nil
+	}
+	var collecting int
+	if err := t.row(sqlCollecting, d.ID).Scan(&collecting); err != nil || collecting > 0 {
+		return err
+	}
+	return t.insertMail(&store.Mail{Kind: store.MailAnswers, To: to, Locale: d.Locale, Conv: d.ID, First: e.PSeq, Due: t.now() + store.AnswerDelay.Milliseconds()})
+}
+
+// replyTo returns the address to which the customer of a conversation wants answers by mail, "" = none.
+func replyTo(*store.Conversation) string { return "" }
+
+// SealMail implements store.MailWrites.
+func (db *DB) SealMail(ctx context.Context, id string) (uint64, error) {
+	return written(ctx, db, func(t *tx) (upto uint64, err error) {
+		if err := t.exec(sqlSealMail, id); err != nil {
+			return 0, err
+		}
+		return upto, notFound(t.row(`SELECT upto FROM mail WHERE id = ? AND kind = 'answers' AND state = 'queued'`, id).Scan(&upto))
+	})
 }
 
 // MailSent implements store.MailWrites.

@@ -7,6 +7,8 @@ CREATE TABLE mail (
 	locale       TEXT NOT NULL,
 	conversation TEXT NOT NULL, -- '' = none
 	agent        TEXT NOT NULL, -- '' = none
+	first        INTEGER NOT NULL, -- messages of the customer's stream that it may have
+	upto         INTEGER NOT NULL, -- 0 = it still collects them
 	state        TEXT NOT NULL,
 	attempts     INTEGER NOT NULL,
 	error        TEXT NOT NULL,
