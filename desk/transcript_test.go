@@ -10,6 +10,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // mailedChat is a chat of a visitor with an address, whom the first account has answered.
@@ -111,7 +112,8 @@ func TestTranscriptIsGuarded(t *testing.T) {
 	other := new(desktest.Visitor)
 	stranger := c.web.CustomerBy("demo", other)
 	t.Cleanup(stranger.Close)
-	c.ok(stranger.Connected(c.ctx))
+	_, err := stranger.Do(c.ctx, "conv.open", "", proto.Open{Fields: map[string]string{"email": "eve@evil.example"}})
+	c.ok(err)
 	for name, ask := range map[string]func() (int, proto.Error){
 		"another visitor":    func() (int, proto.Error) { return c.asVisitor(other.Token(), c.conv) },
 		"an unknown chat":    func() (int, proto.Error) { return c.asVisitor(c.visitor.Token(), "none") },
@@ -178,4 +180,21 @@ func TestTranscriptNeedsMailAndAnAddress(t *testing.T) {
 	if !session.Site.Mail || s.Begun() > 0 {
 		t.Errorf("%+v", session)
 	}
+}
+
+// TestWhoReadsAnswers: mails with answers are told whether the customer is connected, and how far it has read.
+func TestWhoReadsAnswers(t *testing.T) {
+	c := newMailedChat(t, testOptions(t), "kim@home.example")
+	conv, err := c.desk.store.Cold().Conversation(c.ctx, c.conv)
+	c.ok(err)
+	if upto, err := c.desk.hub.ReadUpTo(c.ctx, c.conv); err != nil || upto >= conv.LastPSeq || !c.desk.hub.Online(conv.Contact) || c.desk.hub.Online("nobody") {
+		t.Errorf("%d of %d, %v", upto, conv.LastPSeq, err)
+	}
+	c.ok(c.customer.Tell(c.ctx, "receipt", c.conv, proto.Receipt{Read: conv.LastPSeq}))
+	testkit.Eventually(t, "the receipt", func() bool {
+		upto, err := c.desk.hub.ReadUpTo(c.ctx, c.conv)
+		return err == nil && upto == conv.LastPSeq
+	})
+	c.customer.Close()
+	testkit.Eventually(t, "the end of the connection", func() bool { return !c.desk.hub.Online(conv.Contact) })
 }
