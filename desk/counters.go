@@ -3,6 +3,7 @@ package desk
 import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -63,6 +64,8 @@ type Stats struct {
 	Errors map[string]uint64 // error replies by code
 	Closes map[string]uint64 // closes by the server by WebSocket close code
 
+	Mail mail.Stats
+
 	Load   hub.Load    // what is open and waiting now
 	Store  store.Stats // the database's writer
 	Pools  hub.PoolStats
@@ -83,7 +86,7 @@ func (d *Desk) Stats() Stats {
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
 		BotCut: h.BotCut.Load(), BotBounds: h.BotBounds.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
 		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
-		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
+		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
 	if d.server != nil {
 		s.Engine = d.server.Stats()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
@@ -37,6 +38,7 @@ type Desk struct {
 	keeper *files.Keeper
 	sso    *sso.Provider // nil = none
 	links  *files.Links
+	post   *mail.Post // nil = no mail
 
 	firstLogin, firstPassword string
 
@@ -70,7 +72,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	db, err := sqlite.Open(ctx, sqlite.Options{
-		Path: datadir.Database(d.o.DataDir), InOrder: d.lock.InOrder, Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
+		Path: datadir.Database(d.o.DataDir), InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
 	})
 	if err != nil {
 		return err
@@ -97,11 +99,15 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.SSO != nil {
 		rules = d.o.SSO.Rules
 	}
+	d.post, err = mail.New(mail.Options{Store: d.store, Settings: d.o.Mail, PublicURL: d.o.PublicURL, Chats: d.hub, Logger: d.o.Logger, Now: d.o.Now})
+	if err != nil {
+		return err
+	}
 	d.front, err = front.New(ctx, front.Options{
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
 	})
 	return err
 }
@@ -180,6 +186,7 @@ func (d *Desk) Start(ctx context.Context) error {
 	if err := d.keeper.Start(ctx); err != nil {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
+	d.post.Start()
 	d.http = http1.NewHandler(d.Handler(), d.pool, d.front.HTTP())
 	server := &eddy.Server{
 		Init:         d.layered(d.http.Init),
@@ -262,6 +269,7 @@ func (d *Desk) end(ctx context.Context) {
 	}
 	d.drainErr = errors.Join(drain...)
 	d.keeper.Stop()
+	d.post.Stop()
 	d.closeErr = errors.Join(d.closeErr, d.closeData())
 }
 

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -65,6 +67,7 @@ type Options struct {
 	Routing     store.GroupSettings // of conversations whose site has no group; zero is the least busy agent
 	Uploads     front.Uploads       // of files, see there
 	Bot         bot.Bot             // of sites that have chosen none; default bot.Default()
+	Mail        mail.Settings       // how mails leave, default not at all; needs PublicURL, because mails have links
 
 	// TrustedProxies may name the client's address in X-Forwarded-For. From all other peers that header is not believed.
 	// Limits per address never count this machine itself.
@@ -105,6 +108,12 @@ func (o *Options) check() error {
 	if err := front.CheckPublicURL(o.PublicURL, o.HTTPS); err != nil {
 		return fmt.Errorf("desk: PublicURL %w", err)
 	}
+	if err := o.Mail.Check(); err != nil {
+		return fmt.Errorf("desk: Mail: %w", err)
+	}
+	if o.Mail.On() && o.PublicURL == "" {
+		return errors.New("desk: Mail needs PublicURL, because mails have links")
+	}
 	return CheckSSO(o.SSO, o.PublicURL, o.PasswordLogin)
 }
 
@@ -135,6 +144,7 @@ func (o *Options) fill() {
 		o.LoginIdle = 24 * time.Hour
 	}
 	o.Uploads.Fill()
+	o.Mail.Fill()
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

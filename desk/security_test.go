@@ -28,6 +28,8 @@ func routeRights() map[string]string {
 	rights := map[string]string{
 		"GET /{$}": "p", "GET /chat/{site}": "p", "GET /widget/{site}": "p", "GET /widget.js": "p", "GET /widget/{site}/look.js": "p", "GET /shop": "p", "GET /console": "p",
 		"GET /assets/{path...}": "p", "GET /healthz": "p", "GET /readyz": "p", "GET /ws": "p",
+		"POST /api/v1/widget/transcript": "k", "POST /api/v1/agent/conversations/{id}/transcript": "asm",
+		"GET /reset": "p", "GET /api/v1/agent/reset": "p", "POST /api/v1/agent/reset": "p", "POST /api/v1/agent/reset/password": "k",
 		"POST /api/v1/agent/login": "p", "POST /api/v1/agent/logout": "p",
 		"POST /api/v1/widget/session": "p", "POST /api/v1/widget/uploads": "k", "GET /files/{id}": "k", "POST /api/v1/bot/turns/{id}": "k",
 		"GET /api/v1/agent/me": "asmr", "POST /api/v1/agent/ticket": "asmr", "POST /api/v1/agent/password": "asmr",
@@ -57,6 +59,9 @@ func routeRights() map[string]string {
 	rights["POST /admin/agents/{id}/unlink"] = "m"
 	for _, what := range []string{"", "/block", "/erase", "/merge"} {
 		rights["POST /admin/contacts/{id}"+what] = "sm"
+	}
+	for _, route := range []string{"GET /admin/mail", "POST /admin/mail/test", "POST /admin/mail/{id}/retry", "POST /admin/mail/{id}/discard"} {
+		rights[route] = "m"
 	}
 	rights["GET /api/v1/openapi.json"] = "p"
 	for _, route := range []string{"GET /api/v1/conversations", "GET /api/v1/conversations/{id}", "GET /api/v1/conversations/{id}/events",

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -38,7 +39,7 @@ type Changes interface {
 	BotsChanged(ctx context.Context)
 }
 
-// Options are what the pages need. All of them are required.
+// Options are what the pages need. All of them but Mail are required.
 type Options struct {
 	Store  store.Store
 	Hash   func(ctx context.Context, password string) (string, error) // of a new password; may answer auth.ErrBusy
@@ -46,8 +47,9 @@ type Options struct {
 	Asset  func(name string) string // address of an embedded file
 	Notify Changes
 	People People
-	HTTPS  bool   // browsers reach the server over https
-	Public string // address by which customers reach the server, "" = not known
+	Mail   *mail.Post // nil = no mail is sent
+	HTTPS  bool       // browsers reach the server over https
+	Public string     // address by which customers reach the server, "" = not known
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -107,6 +109,7 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/bots/{id}", p.editBot), manage("POST /admin/bots/{id}", p.saveBot), manage("POST /admin/bots/{id}/delete", p.deleteBot),
 		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
 		manage("GET /admin/invitations", p.invitations), manage("GET /admin/invitations/new", p.newInvitation), manage("POST /admin/invitations", p.createInvitation), manage("POST /admin/invitations/{id}/revoke", p.revokeInvitation),
+		manage("GET /admin/mail", p.mail), manage("POST /admin/mail/test", p.testMail), manage("POST /admin/mail/{id}/retry", p.retryMail), manage("POST /admin/mail/{id}/discard", p.discardMail),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ReadOthers, p.serve(p.language)},
 	}...)
@@ -184,7 +187,7 @@ func (q *request) Path() string { return q.r.URL.RequestURI() }
 
 // Done says what has just been done.
 func (q *request) Done() string {
-	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "factor", "withdrawn", "unlinked"}, what) {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "factor", "withdrawn", "unlinked", "mail_queued", "mail_retry", "mail_discarded"}, what) {
 		return q.T("done." + what)
 	}
 	return ""

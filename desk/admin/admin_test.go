@@ -67,6 +67,9 @@ func TestTextsExist(t *testing.T) {
 	for _, a := range actions() {
 		names = append(names, "action."+a)
 	}
+	for _, k := range store.MailKinds() {
+		names = append(names, "mail.kind."+string(k))
+	}
 	for _, reason := range []string{
 		store.ReasonRequired, store.ReasonLong, store.ReasonShort, store.ReasonRange, store.ReasonMany, store.ReasonFormat, store.ReasonUnknown, store.ReasonTwice,
 		"number", "date", "taken",

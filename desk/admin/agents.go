@@ -55,7 +55,7 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 // agentEntered fills an account with the values of the form.
 func (q *request) agentEntered(a *store.AgentAccount) {
 	a.Name, a.Role, a.Capacity = q.line("name"), perm.Role(q.Value("role")), int(q.number("capacity"))
-	a.Locale, a.Disabled = q.Value("locale"), q.Value("disabled") != ""
+	a.Locale, a.Disabled, a.Email = q.Value("locale"), q.Value("disabled") != "", q.line("email")
 	a.Skills, a.Languages = store.Skills(q.line("skills")), store.Languages(q.line("languages"))
 	switch q.Value("chats") {
 	case "yes":
@@ -155,7 +155,7 @@ func (p *Pages) editAgent(q *request) {
 // accountShown returns the fields of an account.
 func (q *request) accountShown(a *store.AgentAccount) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
-	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "chats": {chatsOf(a)}, "locale": {a.Locale}}
+	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "chats": {chatsOf(a)}, "locale": {a.Locale}, "email": {a.Email}}
 	shown.Set("skills", strings.ReplaceAll(a.Skills, ",", ", "))
 	shown.Set("languages", strings.ReplaceAll(a.Languages, ",", ", "))
 	tick(shown, "disabled", a.Disabled)
@@ -226,6 +226,9 @@ func agentDifference(before, a store.AgentAccount) string {
 	add("takes chats", chatsOf(&before), chatsOf(&a))
 	add("skills", before.Skills, a.Skills)
 	add("languages", before.Languages, a.Languages)
+	if before.Email != a.Email {
+		parts = append(parts, "e-mail address")
+	}
 	add("disabled", strconv.FormatBool(before.Disabled), strconv.FormatBool(a.Disabled))
 	return strings.Join(parts, ", ")
 }

@@ -33,7 +33,7 @@ func actions() []string {
 	return []string{
 		store.AuditLogin, store.AuditLoginFailed, store.AuditLogout, store.AuditRevoke, store.AuditPassword, store.AuditDenied, store.AuditRead,
 		store.AuditWatch, store.AuditSearch, store.AuditOverride, store.AuditForceState, store.AuditBlock, store.AuditUnblock,
-		store.AuditCreate, store.AuditUpdate, store.AuditDelete, store.AuditRole, store.AuditSecret, store.AuditExport, store.AuditErase, store.AuditMerge,
+		store.AuditCreate, store.AuditUpdate, store.AuditDelete, store.AuditRole, store.AuditSecret, store.AuditExport, store.AuditErase, store.AuditMerge, store.AuditReset, store.AuditMail,
 	}
 }
 

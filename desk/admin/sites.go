@@ -113,6 +113,7 @@ func (q *request) siteEntered(s *store.Site) {
 	s.ReopenToBot = q.Value("reopen_to_bot") != ""
 	t := &s.Settings
 	t.Origins, t.Keys, t.Enforce = q.lines("origins"), q.lines("keys"), q.Value("enforce") != ""
+	t.MailChats = q.Value("mail_chats") != ""
 	t.Color, t.Greeting, t.Consent, t.RateChat = q.colorEntered(), q.block("greeting"), q.block("consent"), q.Value("rate") != ""
 	const minute = int64(time.Minute / time.Millisecond)
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
@@ -236,7 +237,7 @@ func siteShown(s *store.Site) url.Values {
 	} {
 		shown.Set(field, value)
 	}
-	for field, on := range map[string]bool{"reopen_to_bot": s.ReopenToBot, "enforce": t.Enforce, "rate": t.RateChat} {
+	for field, on := range map[string]bool{"reopen_to_bot": s.ReopenToBot, "enforce": t.Enforce, "rate": t.RateChat, "mail_chats": t.MailChats} {
 		tick(shown, field, on)
 	}
 	lookShown(shown, &t.Look)

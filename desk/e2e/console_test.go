@@ -48,7 +48,9 @@ func TestSeveralChatsAndLogout(t *testing.T) {
 	if left := value[[]string](agent, `Object.keys(localStorage).filter((k) => k.startsWith('desk.draft.agent') || k.startsWith('desk.outbox.agent') || k.startsWith('desk.read'))`); len(left) != 0 {
 		t.Errorf("after logging out the browser keeps %q", left)
 	}
-	agent.reload()
+	agent.click("login-forgot")
+	agent.until("the page says that there is no mail", node("reset-info")+`?.textContent.includes('sends no mail')`)
+	agent.click("reset-back")
 	agent.visible("login-user")
 	for _, p := range customers {
 		p.until("the agent is shown as away", `document.querySelector('[data-testid="presence-dot"]').dataset.on === 'false'`)

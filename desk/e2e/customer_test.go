@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/uuid"
 
+	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/internal/testkit"
@@ -31,7 +33,7 @@ func demanding(s *store.SiteSettings) {
 	s.Greeting = "Hello! Tell us who you are, so that we can write back."
 	s.Consent = "I agree that this chat is kept for 90 days, see https://shop.example/privacy."
 	s.PreChat = []store.Field{{Name: "name", Label: "Your name", Type: "text"}, {Name: "email", Label: "E-mail", Type: "email", Required: true}}
-	s.RateChat = true
+	s.RateChat, s.MailChats = true, true
 }
 
 // choices are the values of the bot's buttons that are on the screen.
@@ -50,7 +52,8 @@ func TestCustomerStory(t *testing.T) {
 	} {
 		t.Run(c.lang, func(t *testing.T) {
 			b := startBrowser(t, c.lang)
-			d := newDesk(t)
+			post := desktest.NewMailServer(t, "none")
+			d := newDesk(t, "--mail-server", post.Addr, "--mail-tls", "none", "--mail-from", "Shop <help@shop.example>", "--public-url", "http://desk.example")
 			d.settings(demanding)
 			p := b.open("customer", phone, 740, d.url("/chat/demo"))
 			p.visible("prechat")
@@ -105,6 +108,8 @@ func TestCustomerStory(t *testing.T) {
 			pictures(p, "4-chat")
 			lookAway(p, agent)
 
+			agent.click("mail-chat")
+			mailed := post.Await(t, 1)[0]
 			agent.send("Goodbye")
 			agent.until("it is acknowledged", accepted("Goodbye"))
 			agent.click("close-chat")
@@ -116,6 +121,11 @@ func TestCustomerStory(t *testing.T) {
 			pictures(p, "5-rating")
 			p.click("rating-send")
 			p.until("the rating is taken", node("rating-thanks")+fmt.Sprintf(".textContent.startsWith(%q)", c.thanks))
+			p.click("mail-chat")
+			p.until("the chat is on its way", `!`+node("mail-chat")+` && `+node("mail-chat-said")+`.textContent`)
+			if got := post.Await(t, 2)[1]; got.To != mailed.To || !strings.Contains(got.Body, "Goodbye") || !strings.Contains(mailed.Body, "My kettle has not come.") {
+				t.Errorf("%+v and then %+v", mailed, got)
+			}
 			p.shot("6-rated")
 			p.click("start-again")
 			p.until("a new chat begins without the questions", `document.querySelector('[data-testid="customer"]').dataset.state === 'new' && `+messagesOf+`.length === 1`)

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/web"
@@ -49,6 +50,7 @@ type Options struct {
 	Passwords        PasswordPolicy
 	SSO              *sso.Provider // nil = none
 	SSORules         SSORules
+	Mail             *mail.Post // nil = no mail is sent
 
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -95,19 +97,21 @@ type Front struct {
 	origins   origins    // of all sites
 	numbers   dayNumbers // of the wall
 
-	throttle   *auth.Throttle
-	devices    *auth.Devices
-	codes      *auth.Buckets // wrong codes of second factors
-	sso        *signOn       // nil = none
-	visitors   *auth.Buckets // new ones by site
-	visitorsOf *auth.Buckets // new ones by network
-	denials    *auth.Buckets // lines in the audit log about refusals
-	sockets    census        // WebSocket connections by network
-	running    census        // uploads by uploader, and fetches by contact
-	places     places
-	programs   programs
-	untrusted  sync.Once // the warning about a proxy has been given
-	draining   atomic.Bool
+	throttle    *auth.Throttle
+	devices     *auth.Devices
+	codes       *auth.Buckets // wrong codes of second factors
+	sso         *signOn       // nil = none
+	visitors    *auth.Buckets // new ones by site
+	visitorsOf  *auth.Buckets // new ones by network
+	denials     *auth.Buckets // lines in the audit log about refusals
+	transcripts *auth.Buckets // mails that a visitor asks for
+	resets      *auth.Buckets // questions about forgotten passwords by network
+	sockets     census        // WebSocket connections by network
+	running     census        // uploads by uploader, and fetches by contact
+	places      places
+	programs    programs
+	untrusted   sync.Once // the warning about a proxy has been given
+	draining    atomic.Bool
 }
 
 // places hold one element for each request of a kind that runs.
@@ -126,12 +130,14 @@ type Counters struct {
 func New(ctx context.Context, o Options) (*Front, error) {
 	f := &Front{
 		o: o, store: o.Store, hub: o.Hub,
-		throttle:   auth.NewThrottle(o.Now),
-		codes:      auth.NewBuckets(1/codeEvery.Seconds(), codeBurst, maxLimited),
-		visitors:   auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited),
-		visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
-		denials:    auth.NewBuckets(1, deniedBurst, maxLimited),
-		numbers:    dayNumbers{turn: make(chan struct{}, 1)},
+		throttle:    auth.NewThrottle(o.Now),
+		codes:       auth.NewBuckets(1/codeEvery.Seconds(), codeBurst, maxLimited),
+		visitors:    auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited),
+		visitorsOf:  auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
+		denials:     auth.NewBuckets(1, deniedBurst, maxLimited),
+		transcripts: auth.NewBuckets(1/transcriptEvery.Seconds(), transcriptBurst, maxLimited),
+		resets:      auth.NewBuckets(1/resetEvery.Seconds(), resetBurst, maxLimited),
+		numbers:     dayNumbers{turn: make(chan struct{}, 1)},
 		places: places{
 			widget: make(chan struct{}, widgetRequests), staff: make(chan struct{}, agentRequests), bots: make(chan struct{}, botRequests),
 			wall: make(chan struct{}, wallPlaces), reports: make(chan struct{}, reportPlaces),

@@ -48,6 +48,8 @@ func (f *Front) routes() http.Handler {
 	f.factorRoutes(mux)
 	f.invitationRoutes(mux)
 	f.ssoRoutes(mux)
+	f.resetRoutes(mux)
+	f.transcriptRoutes(mux)
 	f.manageRoutes(mux)
 	f.wallRoutes(mux)
 	f.personRoutes(mux)

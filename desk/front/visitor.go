@@ -23,11 +23,12 @@ type siteInfo struct {
 	PreChat  []store.Field `json:"prechat,omitempty"`
 	Rate     bool          `json:"rate,omitempty"` // ask for a score at the end
 	Visits   string        `json:"visits"`         // what is kept of them, so that pages say no more
+	Mail     bool          `json:"mail,omitempty"` // the visitor may have a chat that is over sent by mail
 }
 
-func infoOf(s store.Site) siteInfo {
+func (f *Front) infoOf(s store.Site) siteInfo {
 	o := &s.Settings
-	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept()}
+	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept(), Mail: o.MailChats && f.o.Mail.On()}
 }
 
 type visitorInfo struct {
@@ -224,7 +225,7 @@ func (f *Front) forget(ctx context.Context, w http.ResponseWriter, v visit) bool
 }
 
 func (f *Front) welcome(w http.ResponseWriter, v visit, c store.Contact, token string, fresh bool) {
-	answer(w, visitorInfo{Token: token, New: fresh, Contact: c.ID, Verified: c.Verified, Name: c.Name, Site: infoOf(v.site)})
+	answer(w, visitorInfo{Token: token, New: fresh, Contact: c.ID, Verified: c.Verified, Name: c.Name, Site: f.infoOf(v.site)})
 }
 
 func (f *Front) tooManyVisitors(w http.ResponseWriter, wait time.Duration) {

@@ -42,6 +42,8 @@ const (
 	AuditExport      = "export"
 	AuditErase       = "contact_erased"
 	AuditMerge       = "contacts_merged"
+	AuditReset       = "password_reset_asked"
+	AuditMail        = "mail" // asked for a mail, or decided about one that was not sent
 )
 
 // AuditRow is a line of the audit log.

@@ -145,6 +145,7 @@ func (a *AgentAccount) Check() error {
 	i.need(localeForm.MatchString(a.Locale), "locale", ReasonUnknown)
 	i.skills("skills", a.Skills, MaxAgentSkills)
 	i.languages("languages", a.Languages)
+	i.need(a.Email == "" || ValidEmail(a.Email), "email", ReasonFormat)
 	return i.err()
 }
 

@@ -107,6 +107,14 @@ func isTel(s string) bool {
 	return digits >= minTelDigits && len(s) <= maxTelChars
 }
 
+// Email returns the address of the contact, as its site or the contact itself has given it, or "".
+func (c *Contact) Email() string {
+	if to := c.Attributes[emailField]; ValidEmail(to) {
+		return to
+	}
+	return ""
+}
+
 // Describe adds what a customer has said about itself. It never changes what the site's backend has said.
 func (c *Contact) Describe(answers map[string]string) {
 	all := maps.Clone(c.Attributes)

@@ -174,6 +174,8 @@ type Store interface {
 	IdentityWrites
 	People
 	ReportWrites
+	MailWrites
+	ResetWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -195,6 +197,8 @@ type Reader interface {
 	InvitationReader
 	IdentityReader
 	PeopleReader
+	MailReader
+	ResetReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

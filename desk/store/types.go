@@ -188,14 +188,15 @@ type SiteSettings struct {
 	Consent  string  `json:"consent,omitempty"`  // text to agree to, "" = none
 	PreChat  []Field `json:"prechat,omitempty"`  // asked before the first message
 
-	IdleBot  int64  `json:"idle_bot,omitempty"`  // T1: silence with the bot until the warning
-	IdleWait int64  `json:"idle_wait,omitempty"` // T2: how long the customer may be away from the queue
-	IdleChat int64  `json:"idle_chat,omitempty"` // T3: silence with an agent until the warning
-	WarnFor  int64  `json:"warn_for,omitempty"`  // from the warning to the close
-	RateChat bool   `json:"rate_chat,omitempty"` // ask for a score after the close
-	Visits   string `json:"visits,omitempty"`    // what is kept of them: KeepBasic, which "" is, KeepNothing or KeepFull
-	KeepDays int    `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
-	Chats    int    `json:"chats,omitempty"`     // new ones of one address in an hour; 0 = as the server allows
+	IdleBot   int64  `json:"idle_bot,omitempty"`   // T1: silence with the bot until the warning
+	IdleWait  int64  `json:"idle_wait,omitempty"`  // T2: how long the customer may be away from the queue
+	IdleChat  int64  `json:"idle_chat,omitempty"`  // T3: silence with an agent until the warning
+	WarnFor   int64  `json:"warn_for,omitempty"`   // from the warning to the close
+	RateChat  bool   `json:"rate_chat,omitempty"`  // ask for a score after the close
+	Visits    string `json:"visits,omitempty"`     // what is kept of them: KeepBasic, which "" is, KeepNothing or KeepFull
+	MailChats bool   `json:"mail_chats,omitempty"` // visitors may have a closed chat sent to them
+	KeepDays  int    `json:"keep_days,omitempty"`  // closed conversations are deleted after so many days, 0 = never
+	Chats     int    `json:"chats,omitempty"`      // new ones of one address in an hour; 0 = as the server allows
 
 	Look      SiteLook    `json:"look,omitzero"`
 	Hours     hours.Hours `json:"hours,omitzero"`       // when people answer; unset = always
@@ -322,6 +323,7 @@ type AgentAccount struct {
 
 	Skills    string // separated by commas, in order; see Skills
 	Languages string // that the agent speaks, likewise; "" = any
+	Email     string // for mail about a forgotten password, "" = none
 }
 
 // Actor returns the agent as an actor.

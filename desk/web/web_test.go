@@ -48,7 +48,7 @@ func refs(t *testing.T, name string) []string {
 			out = append(out, path.Join(path.Dir(name), ref))
 		case ref == "/widget.js":
 			out = append(out, "widget.js")
-		case slices.Contains([]string{"/console", "/chat/demo", "/shop", "/wall", "/wall/reports", "/admin", "/admin/contacts"}, ref) || strings.HasPrefix(ref, "#"):
+		case slices.Contains([]string{"/console", "/chat/demo", "/shop", "/wall", "/wall/reports", "/admin", "/admin/contacts", "/reset"}, ref) || strings.HasPrefix(ref, "#"):
 		default:
 			t.Errorf("%s refers to %q: only /assets/ and relative paths are served", name, ref)
 		}
@@ -103,7 +103,7 @@ func zipped(t *testing.T, data []byte) int {
 
 func TestPagesStayWithinTheirBudget(t *testing.T) {
 	sizes := make(map[string]int) // as they are sent
-	for page, limit := range map[string]int{"customer.html": 60 << 10, "console.html": 150 << 10, "index.html": 60 << 10, "widget.js": 6 << 10, "shop.html": 60 << 10} {
+	for page, limit := range map[string]int{"customer.html": 60 << 10, "console.html": 150 << 10, "index.html": 60 << 10, "widget.js": 6 << 10, "shop.html": 60 << 10, "reset.html": 60 << 10} {
 		total := 0
 		files := closure(t, page)
 		for _, name := range files {
@@ -121,7 +121,7 @@ func TestPagesStayWithinTheirBudget(t *testing.T) {
 
 func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 	var used []string
-	for _, page := range []string{"index.html", "customer.html", "console.html", "forbidden.html", "missing.html", "shop.html", "wall.html", "reports.html"} {
+	for _, page := range []string{"index.html", "customer.html", "console.html", "forbidden.html", "missing.html", "shop.html", "wall.html", "reports.html", "reset.html"} {
 		for _, name := range closure(t, page) {
 			read(t, name)
 			used = append(used, name)

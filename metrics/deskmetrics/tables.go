@@ -47,6 +47,11 @@ var (
 		expo.Count("eddy_desk_store_commands_total", "Commands in them.", func(s *stats) uint64 { return s.Store.Commands }),
 		expo.Count("eddy_desk_store_failures_total", "Transactions that the database failed, wholly or in one of their commands.", func(s *stats) uint64 { return s.Store.Failures }),
 		expo.Count("eddy_desk_audit_lost_total", "Lines of the audit log that could not be written.", func(s *stats) uint64 { return s.AuditLost }),
+		expo.Level("eddy_desk_mails_queued", "Mails that wait for the mail server.", func(s *stats) int { return s.Mail.Queued }),
+		expo.Level("eddy_desk_mails_dead", "Mails that were given up and wait for somebody to look at them.", func(s *stats) int { return s.Mail.Kept }),
+		expo.Count("eddy_desk_mails_sent_total", "Mails that the mail server has taken.", func(s *stats) uint64 { return s.Mail.Sent }),
+		expo.Count("eddy_desk_mails_failed_total", "Attempts to send a mail that have failed.", func(s *stats) uint64 { return s.Mail.Failed }),
+		expo.Count("eddy_desk_mails_given_up_total", "Mails given up.", func(s *stats) uint64 { return s.Mail.Dead }),
 	}.With("desk")
 
 	deskErrors  = expo.Counter("eddy_desk_errors_total", "Commands answered with an error, by its code (desk/PROTOCOL.md).", "desk", "code")

@@ -38,6 +38,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.audit(c)
 	case store.Visited:
 		return store.Outcome{}, t.visited(c)
+	case store.AskReset:
+		return t.askReset(c)
 	case store.Tag:
 		return t.tag(c)
 	case store.Rate:
@@ -92,6 +94,9 @@ func (t *tx) add(d *draft, e store.Event) error {
 				return err
 			}
 		}
+	}
+	if err := t.mailAnswer(d, &e, replyTo(&d.Conversation)); err != nil {
+		return err
 	}
 	d.events = append(d.events, e)
 	doc, err := t.index(&e)

@@ -59,6 +59,6 @@ func (db *DB) ChangePassword(ctx context.Context, agent, before, after string, k
 		if err := one(t.change(`UPDATE agent SET password = ? WHERE id = ? AND password = ?`, after, agent, before)); err != nil {
 			return err
 		}
-		return t.endLogins(agent, keep)
+		return t.passwordChanged(agent, keep)
 	})
 }

@@ -60,14 +60,15 @@ func (r *reader) CannedReplies(ctx context.Context) ([]store.Canned, error) {
 func (db *DB) UpdateAgent(ctx context.Context, a store.AgentAccount) error {
 	return db.write(ctx, func(t *tx) error {
 		var managed bool
-		if err := t.row(`SELECT login, role = ? AND NOT disabled FROM agent WHERE id = ?`, string(perm.Admin), a.ID).Scan(&a.Login, &managed); err != nil {
+		var email string
+		if err := t.row(`SELECT login, role = ? AND NOT disabled, email FROM agent WHERE id = ?`, string(perm.Admin), a.ID).Scan(&a.Login, &managed, &email); err != nil {
 			return notFound(err)
 		}
 		if err := a.Check(); err != nil {
 			return err
 		}
-		if err := t.exec(`UPDATE agent SET name = ?, role = ?, capacity = ?, locale = ?, disabled = ?, skills = ?, languages = ? WHERE id = ?`,
-			a.Name, string(a.Role), a.Capacity, a.Locale, a.Disabled, a.Skills, a.Languages, a.ID); err != nil {
+		if err := t.exec(`UPDATE agent SET name = ?, role = ?, capacity = ?, locale = ?, disabled = ?, skills = ?, languages = ?, email = ? WHERE id = ?`,
+			a.Name, string(a.Role), a.Capacity, a.Locale, a.Disabled, a.Skills, a.Languages, a.Email, a.ID); err != nil {
 			return err
 		}
 		if err := t.exec(`UPDATE agent_state SET accepting = ? WHERE agent = ?`, !a.NoChats, a.ID); err != nil {
@@ -79,7 +80,10 @@ func (db *DB) UpdateAgent(ctx context.Context, a store.AgentAccount) error {
 			}
 		}
 		if a.Disabled {
-			return t.exec(`DELETE FROM agent_session WHERE agent = ?`, a.ID)
+			return t.passwordChanged(a.ID, store.Token{})
+		}
+		if a.Email != email {
+			return t.exec(sqlDropResets, a.ID, t.now())
 		}
 		return nil
 	})
@@ -102,7 +106,7 @@ func (db *DB) ResetPassword(ctx context.Context, agent, hash string) error {
 		if err := one(t.change(`UPDATE agent SET password = ? WHERE id = ?`, hash, agent)); err != nil {
 			return err
 		}
-		return t.exec(`DELETE FROM agent_session WHERE agent = ?`, agent)
+		return t.passwordChanged(agent, store.Token{})
 	})
 }
 

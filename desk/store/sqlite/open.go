@@ -29,6 +29,7 @@ type Options struct {
 	Group       int                // commands in one transaction, default 256
 	Wait        time.Duration      // deadline of account writes whose context has none, default 2 s
 	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
+	Mail        bool               // queue what agents write to customers who wait for it by mail; without a reader it would only pile up
 	Outbox      bool               // keep state changes in the outbox until OutboxDone; without a reader they would only pile up
 	InOrder     bool               // the file is as it was when it was last closed: Open then does not read all of it
 	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB

@@ -163,14 +163,14 @@ func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) 
 	return scanContact(r.db.QueryRowContext(ctx, sqlContact, id))
 }
 
-const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled, a.skills, a.languages,
+const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled, a.skills, a.languages, a.email,
 	coalesce((SELECT NOT t.accepting FROM agent_state t WHERE t.agent = a.id), 0), EXISTS (SELECT 1 FROM agent_factor f WHERE f.agent = a.id),
 	EXISTS (SELECT 1 FROM agent_identity n WHERE n.agent = a.id)`
 
 // scanAgent reads agentColumns, and the columns after them into more.
 func scanAgent(r scanner, more ...any) (store.AgentAccount, error) {
 	var a store.AgentAccount
-	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled, &a.Skills, &a.Languages, &a.NoChats, &a.Factor, &a.Linked}, more...)...)
+	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled, &a.Skills, &a.Languages, &a.Email, &a.NoChats, &a.Factor, &a.Linked}, more...)...)
 	return a, notFound(err)
 }
 

@@ -17,6 +17,7 @@ const (
 	sqlDropMsgs  = `DELETE FROM message WHERE conversation = ? AND seq <= ?`
 	sqlDropTags  = `DELETE FROM conversation_tag WHERE conversation = ?`
 	sqlDropSeats = `DELETE FROM assignment WHERE conversation = ?`
+	sqlDropMails = `DELETE FROM mail WHERE conversation = ?`
 	sqlDropConv  = `DELETE FROM conversation WHERE id = ?`
 )
 
@@ -100,7 +101,7 @@ func (t *tx) dropHead(c *store.Conversation) error {
 	if err := t.rollGone(c.ID); err != nil {
 		return err
 	}
-	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropConv} {
+	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropMails, sqlDropConv} {
 		if err := t.exec(query, c.ID); err != nil {
 			return err
 		}

@@ -39,6 +39,9 @@ func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 		t.Fatal(err)
 	}
 	r.must(store.Move{Conv: conv, Trigger: store.AgentClose, By: lin})
+	if _, err := r.QueueMail(t.Context(), store.Mail{Kind: store.MailTest, To: "a@shop.example", Conv: conv}); err != nil {
+		t.Fatal(err)
+	}
 	tables, err := list(t.Context(), r.cold.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
 		`SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c ON c.name = 'conversation' WHERE t.type = 'table' AND t.name <> 'outbox'`)
 	if err != nil || len(tables) < 5 {

@@ -123,7 +123,7 @@ func testManageSites(t *testing.T, r *rig) {
 	s.Settings = store.SiteSettings{
 		Origins: []string{"https://shop.example", "http://localhost:8000"}, Secrets: []string{strings.Repeat("s", store.MinSecret)}, Enforce: true,
 		Color: "#0a716c", Greeting: "Hello\n你好", Consent: "I agree", PreChat: []store.Field{{Name: "email", Label: "E-mail", Type: "email", Required: true}},
-		IdleBot: 60_000, RateChat: true,
+		IdleBot: 60_000, RateChat: true, MailChats: true,
 	}
 	r.must(r.UpdateSite(ctx, s))
 	got, err := r.Cold().Site(ctx, s.ID)

@@ -50,3 +50,16 @@ func explainFile(path string, err error) error {
 	}
 	return fmt.Errorf("cannot read %s: %w; name a file this user can read", path, err)
 }
+
+// ReadPassword returns the first line of a file.
+func ReadPassword(path string) (string, error) {
+	data, err := readAtMost(path, maxTokenFile)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	if line = strings.TrimSuffix(line, "\r"); line == "" {
+		return "", fmt.Errorf("%s begins with an empty line: write the password into the first line", path)
+	}
+	return line, nil
+}

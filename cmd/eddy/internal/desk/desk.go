@@ -53,6 +53,7 @@ type deskFlags struct {
 	keepIP       string
 	logins       loginFlags
 	uploads      uploadFlags
+	mail         mailFlags
 }
 
 func (f *deskFlags) check() error {
@@ -95,6 +96,12 @@ func (f *deskFlags) check() error {
 	if err := f.logins.check(f.publicURL()); err != nil {
 		return err
 	}
+	if _, err := f.mail.settings(); err != nil {
+		return err
+	}
+	if f.mail.server != "" && f.public == "" {
+		return errors.New("--public-url is empty: mails have links, so --mail-server needs the address by which customers reach Desk")
+	}
 	return f.checkData()
 }
 
@@ -134,8 +141,9 @@ func (f *deskFlags) checkData() error {
 }
 
 func (f *deskFlags) options() desk.Options {
-	trusted, _ := f.trusted()   // checked
-	single, _ := f.logins.sso() // checked
+	trusted, _ := f.trusted()    // checked
+	single, _ := f.logins.sso()  // checked
+	post, _ := f.mail.settings() // checked
 	perIP, chats := cmp.Or(f.connsPerIP, -1), cmp.Or(f.chatsPerIP, -1)
 	hsts := f.hsts
 	if !f.Certified() {
@@ -148,7 +156,7 @@ func (f *deskFlags) options() desk.Options {
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
-		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
 	}
 }
@@ -185,6 +193,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)
 	f.uploads.register(cmd)
+	f.mail.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newVersion(t, &f), newUser(t, &f))

@@ -34,9 +34,9 @@ func newUser(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 
 // userFlags are what an account has besides its login and password.
 type userFlags struct {
-	name, role, locale string
-	capacity           int
-	chats              bool
+	name, role, locale, email string
+	capacity                  int
+	chats                     bool
 }
 
 const defaultCapacity = 5
@@ -49,6 +49,7 @@ func (f *userFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", "", "name that customers see; empty = the login")
 	cmd.Flags().StringVar(&f.role, "role", string(perm.Agent), "what the account may do: "+strings.Join(roles, ", "))
 	cmd.Flags().StringVar(&f.locale, "locale", "", "language of the pages, en or zh-CN; empty = that of the browser")
+	cmd.Flags().StringVar(&f.email, "email", "", "e-mail address, for mail about a forgotten password; empty = none")
 	cmd.Flags().IntVar(&f.capacity, "capacity", defaultCapacity, "conversations at once; 0 = none")
 	cmd.Flags().BoolVar(&f.chats, "chats", true, "whether waiting customers are given to the account; administrators: false unless named")
 }
@@ -67,6 +68,9 @@ func (f *userFlags) apply(cmd *cobra.Command, a *store.AgentAccount, everything 
 	}
 	if set("locale") {
 		a.Locale = f.locale
+	}
+	if set("email") {
+		a.Email = f.email
 	}
 	if set("capacity") {
 		a.Capacity = f.capacity

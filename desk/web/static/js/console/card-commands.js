@@ -1,6 +1,7 @@
 // What the customer card asks the server.
 
 import { ask, askText } from '../core/dialog.js';
+import { call } from '../core/api.js';
 import { t } from '../core/i18n.js';
 
 /**
@@ -15,6 +16,14 @@ export function cardCommands(app) {
 		tag: async (c, change) => list.setTags(c, (await request('tag', change, c)).tags),
 		priority: (c, priority) => request('priority', { priority }, c),
 		close: () => app.close(),
+		mail: async (c) => {
+			try {
+				await call('POST', `/api/v1/agent/conversations/${c}/transcript`, {});
+				app.notice(t('card.mail.sent'));
+			} catch (err) {
+				app.notice(t(err.reason === 'mail_off' ? 'card.mail.off' : 'card.mail.failed'), true);
+			}
+		},
 		open: (row) => {
 			chats.learn(row.id, row.contact ?? chats.names.get(app.current()));
 			app.open(row.id);

@@ -16,7 +16,7 @@ export class CustomerCard {
 	 * @param {object} o
 	 * @param {HTMLElement} o.host
 	 * @param {import('./staff.js').Staff} o.staff
-	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), block(card), erase(card), open(row), close(): functions of the console
+	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), mail(c), block(card), erase(card), open(row), close(): functions of the console
 	 */
 	constructor({ host, staff, on }) {
 		Object.assign(this, { host, staff, on });
@@ -85,12 +85,13 @@ export class CustomerCard {
 		this.person = new CardPerson((contact) => this.on.erase(contact));
 		const section = (key, ...nodes) => el('section', { class: 'card-section' }, el('h3', { text: t(key) }), ...nodes);
 		this.ratingSection = section('card.rating', this.rating);
+		this.mail = el('button', { type: 'button', class: 'button small', text: t('card.mail'), data: { testid: 'mail-chat' }, on: { click: () => this.on.mail(this.shown.c) } });
 		this.pastSection = section('card.past', this.earlier, this.more);
 		this.aboutSection = section('card.about', this.attributes);
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, this.priority.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block, this.person.node,
+			this.facts, this.priority.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.mail, this.pastSection, this.block, this.person.node,
 		]);
 	}
 
@@ -164,6 +165,7 @@ export class CustomerCard {
 		const has = panel.state === 'ready' || (panel.state === 'loading' && panel.value);
 		if (!has || panel.state === 'ready') drawPanelState(this.state, panel, { rows: 4 });
 		this.aboutSection.hidden = this.pastSection.hidden = !has;
+		this.mail.hidden = !has || !this.staff.can('serve') || !panelEmail(this.panel);
 		this.block.hidden = !has || !this.staff.can('block');
 		this.person.show(has && this.staff.can('personal') ? panel.value.contact : null);
 		setChildren(this.badges, []);
@@ -278,3 +280,5 @@ export class CustomerCard {
 		});
 	}
 }
+
+const panelEmail = (panel) => panel.value?.contact.attributes?.email;

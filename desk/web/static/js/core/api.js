@@ -7,6 +7,7 @@ export class ApiError extends Error {
 		this.code = body?.code ?? (status === 0 ? 'lost' : 'internal');
 		this.reason = body?.reason ?? '';
 		this.retryMs = body?.retry_ms ?? 0;
+		this.reason = body?.reason ?? '';
 	}
 }
 

@@ -18,6 +18,7 @@ import { describe, limited, nameOf } from './words.js';
 import { MessageList } from '../core/message-list.js';
 import { Outbox } from '../core/outbox.js';
 import { asks, PreChat } from './prechat.js';
+import { MailChat } from './mail-chat.js';
 import { Rating } from './rating.js';
 import { accentOf, useColour } from './theme.js';
 import { locale, number, onLocale, t, translate } from '../core/i18n.js';
@@ -84,6 +85,7 @@ export class CustomerPage {
 		this.prechat = new PreChat(byId('prechat'), (answers) => this.#answered(answers));
 		this.leaveForm = new LeaveForm(byId('leave'), { send: (message) => this.#leaveMessage(message), back: () => this.#back() });
 		this.rating = new Rating(byId('rating'), (score, comment) => this.#rate(score, comment));
+		this.mailChat = new MailChat(byId('mail-chat'), (conv) => call('POST', '/api/v1/widget/transcript', { token: this.token, conv }));
 		this.links = new FileLinks(async (ids) => (await this.connection.request('file.links', { d: { ids } })).d);
 		this.list = new MessageList({
 			host: byId('messages'),
@@ -605,6 +607,7 @@ export class CustomerPage {
 		});
 		this.composer.setEnabled(!this.leaving && !['closed', 'connecting', 'prechat'].includes(state));
 		byId('rating').hidden = !(state === 'closed' && this.site?.rate);
+		this.mailChat.offer(state === 'closed' && this.site?.mail ? c.id : '');
 		if (state === 'closed' && this.site?.rate) this.rating.ask(c.id, this.rated.get(c.id));
 		this.alerts.setWords(`${this.siteName} · ${t('customer.title')}`, t('customer.new'));
 		if (state !== this.told) this.host?.send('state', { state });
@@ -626,6 +629,7 @@ export class CustomerPage {
 		if (this.asksFirst) this.prechat.show(this.site, true);
 		if (this.leaving) this.leaveForm.open();
 		this.rating.draw();
+		this.mailChat.draw();
 		this.tray.relabel();
 		this.#render();
 	}

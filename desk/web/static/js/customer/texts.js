@@ -54,6 +54,11 @@ addTexts({
 		'limited.again.one': 'What you wrote is kept. Try again in a minute.',
 		'limited.again.other': 'What you wrote is kept. Try again in about {n} minutes.',
 
+		'mail.send': 'Send me this chat by e-mail',
+		'mail.sent': 'The chat is on its way to your e-mail address.',
+		'mail.noAddress': 'Your e-mail address is not known here.',
+		'mail.limited': 'It was sent several times already. Try again later.',
+		'mail.failed': 'The chat could not be sent. Try again in a moment.',
 		'rate.title': 'How was this chat?',
 		'rate.1': 'Very bad',
 		'rate.2': 'Bad',
@@ -114,6 +119,11 @@ addTexts({
 		'limited.send.other': '请不要关闭此页面，您的消息将在约 {n} 分钟后自动发送。',
 		'limited.again.other': '您填写的内容已保留，请在约 {n} 分钟后重试。',
 
+		'mail.send': '把对话发到我的邮箱',
+		'mail.sent': '对话记录正在发送到您的邮箱。',
+		'mail.noAddress': '这里没有您的邮箱地址。',
+		'mail.limited': '已发送多次，请稍后再试。',
+		'mail.failed': '发送失败，请稍后重试。',
 		'rate.title': '您对此次服务满意吗？',
 		'rate.1': '很不满意',
 		'rate.2': '不满意',
