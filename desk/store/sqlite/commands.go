@@ -71,7 +71,9 @@ func (t *tx) add(d *draft, e store.Event) error {
 	if err != nil {
 		return err
 	}
-	d.At, d.WarnedAt = e.Time, 0
+	if e.Kind != store.KindNotice { // nobody has done anything
+		d.At, d.WarnedAt = e.Time, 0
+	}
 	if e.Kind == store.KindText || e.Kind == store.KindFile {
 		d.Preview, d.PreviewFrom = shorten(previewOf(&e), previewChars), e.From.Kind
 		first := e.From.Kind == store.Agent && d.RepliedAt == 0
