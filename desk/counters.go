@@ -2,6 +2,7 @@ package desk
 
 import (
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -61,6 +62,8 @@ type Stats struct {
 	Errors map[string]uint64 // error replies by code
 	Closes map[string]uint64 // closes by the server by WebSocket close code
 
+	Hooks []hooks.Stats // webhooks
+
 	Load   hub.Load    // what is open and waiting now
 	Store  store.Stats // the database's writer
 	Pools  hub.PoolStats
@@ -83,6 +86,7 @@ func (d *Desk) Stats() Stats {
 		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(),
 		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
+	s.Hooks = d.hooks.Stats()
 	if d.server != nil {
 		s.Engine = d.server.Stats()
 	}

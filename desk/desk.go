@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
@@ -34,6 +35,7 @@ type Desk struct {
 	hasher *auth.Hasher
 	files  *files.Store
 	keeper *files.Keeper
+	hooks  *hooks.Hooks
 	links  *files.Links
 
 	firstLogin, firstPassword string
@@ -92,8 +94,13 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience, HooksChanged: func() { d.hooks.Changed() },
 	})
+	if err != nil {
+		return err
+	}
+	api := d.front.API()
+	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Logger: d.o.Logger, Now: d.o.Now})
 	return err
 }
 
@@ -170,6 +177,9 @@ func (d *Desk) Start(ctx context.Context) error {
 	}
 	if err := d.keeper.Start(ctx); err != nil {
 		return fmt.Errorf("desk: adding up the files: %w", err)
+	}
+	if err := d.hooks.Start(); err != nil {
+		return err
 	}
 	d.http = http1.NewHandler(d.Handler(), d.pool, d.front.HTTP())
 	server := &eddy.Server{
@@ -253,7 +263,7 @@ func (d *Desk) end(ctx context.Context) {
 	}
 	d.drainErr = errors.Join(drain...)
 	d.keeper.Stop()
-	d.closeErr = errors.Join(d.closeErr, d.closeData())
+	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.closeData())
 }
 
 // closeData closes the database, as far as it is open, and gives the directory back.

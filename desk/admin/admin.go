@@ -36,6 +36,8 @@ type Changes interface {
 	SiteChanged(ctx context.Context, s store.Site)
 	// BotsChanged: settings of bots have changed.
 	BotsChanged(ctx context.Context)
+	// HooksChanged: webhooks have changed, or have to try again.
+	HooksChanged()
 }
 
 // Options are what the pages need. All of them are required.
@@ -104,6 +106,9 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/bots", p.bots), manage("GET /admin/bots/new", p.newBot), manage("POST /admin/bots", p.createBot),
 		manage("GET /admin/bots/{id}", p.editBot), manage("POST /admin/bots/{id}", p.saveBot), manage("POST /admin/bots/{id}/delete", p.deleteBot),
 		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
+		manage("GET /admin/webhooks", p.webhooks), manage("GET /admin/webhooks/new", p.newWebhook), manage("POST /admin/webhooks", p.createWebhook),
+		manage("GET /admin/webhooks/{id}", p.editWebhook), manage("POST /admin/webhooks/{id}", p.saveWebhook), manage("POST /admin/webhooks/{id}/delete", p.deleteWebhook),
+		manage("POST /admin/webhooks/{id}/secret", p.changeHookSecret), manage("POST /admin/webhooks/{id}/dead", p.changeDead),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
 	}
@@ -166,7 +171,7 @@ func (q *request) Path() string { return q.r.URL.RequestURI() }
 
 // Done says what has just been done.
 func (q *request) Done() string {
-	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked"}, what) {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "retried", "discarded"}, what) {
 		return q.T("done." + what)
 	}
 	return ""

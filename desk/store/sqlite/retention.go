@@ -95,7 +95,7 @@ func (t *tx) dropHead(c *store.Conversation) error {
 			return err
 		}
 	}
-	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropConv} {
+	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropTag, sqlDropHook, sqlDropConv} {
 		if err := t.exec(query, c.ID); err != nil {
 			return err
 		}

@@ -213,6 +213,11 @@ func (t *tx) tag(c store.Tag) (store.Outcome, error) {
 	if len(after.TagList()) > store.MaxTags {
 		return head, store.ErrTooMany
 	}
+	if after.Tags != d.Tags {
+		if err := t.tellConv(&after.Conversation, store.EventTags, tagsChanged(d.TagList(), after.TagList())); err != nil {
+			return head, err
+		}
+	}
 	return store.Outcome{Conv: after.Conversation, Touched: after.Tags != d.Tags}, nil
 }
 
@@ -235,7 +240,7 @@ func (t *tx) rate(c store.Rate) (store.Outcome, error) {
 		return head, err
 	}
 	head.Conv.Score, head.Conv.Comment = c.Score, c.Comment
-	return head, nil
+	return head, t.tellConv(&d.Conversation, store.EventRated, store.TagChange{})
 }
 
 // SaveMarks implements store.StaffWrites.
@@ -307,7 +312,7 @@ func (db *DB) changeContact(ctx context.Context, id string, change func(*tx, *st
 			return err
 		}
 		done <- c
-		return nil
+		return t.tellContact(id)
 	})
 	if err != nil {
 		return store.Contact{}, err

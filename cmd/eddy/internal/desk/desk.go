@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics"
@@ -49,6 +50,7 @@ type deskFlags struct {
 	chatsPerIP   int
 	siteVisitors int
 	keepIP       string
+	keepEvents   time.Duration
 	uploads      uploadFlags
 }
 
@@ -67,6 +69,9 @@ func (f *deskFlags) check() error {
 	}
 	if f.connsPerIP < 0 {
 		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
+	}
+	if f.keepEvents < hooks.GiveUp {
+		return fmt.Errorf("--keep-events is %v: give %v or more, because webhooks are tried for so long", f.keepEvents, hooks.GiveUp)
 	}
 	if f.hsts != 0 && f.hsts < time.Second {
 		return fmt.Errorf("--hsts is %v: give 1s or more, such as 720h, or 0 to tell browsers nothing", f.hsts)
@@ -136,6 +141,7 @@ func (f *deskFlags) options() desk.Options {
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		KeepEvents: f.keepEvents,
 	}
 }
 
@@ -167,6 +173,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().IntVar(&f.chatsPerIP, "chats-per-ip", hub.DefaultChats, "chats that customers of one address, but this machine's, may begin in an hour on a site, or at once; 0 = no limit")
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
+	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
 	f.uploads.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
