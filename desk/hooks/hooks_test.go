@@ -349,9 +349,9 @@ func TestOnePoisonousEvent(t *testing.T) {
 		}
 		return http.StatusOK, nil
 	})
+	r.say(bad)
+	r.say(bad) // in one round with the one before it
 	r.start()
-	r.say(bad)
-	r.say(bad)
 	var others []string
 	for range 30 {
 		others = append(others, r.open())
@@ -483,6 +483,17 @@ func TestCrashBetweenSendAndMark(t *testing.T) {
 	r.eventually("the new one comes", func() bool { return r.numbers(w).Behind == 0 && len(r.to("shop.example")) > n })
 	if got := len(r.to("shop.example")); got != n+1 {
 		t.Errorf("%d come again after an orderly end", got-n-1)
+	}
+	n = len(r.to("shop.example"))
+	r.answers(func(sent) (int, error) { return 0, nil })
+	r.say(convs[2])
+	r.eventually("one is under way", func() bool { return len(r.to("shop.example")) == n+1 })
+	r.stop()
+	r.answers(func(sent) (int, error) { return http.StatusOK, nil })
+	r.start()
+	r.eventually("what had no answer comes again", func() bool { return r.numbers(w).Behind == 0 })
+	if all := r.to("shop.example"); len(all) != n+2 || all[n].id != all[n+1].id {
+		t.Errorf("%d requests, want %d", len(all), n+2)
 	}
 }
 
