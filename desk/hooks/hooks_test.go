@@ -458,7 +458,7 @@ func TestCrashBetweenSendAndMark(t *testing.T) {
 	r.start()
 	r.eventually("the first are sent", func() bool { return len(r.to("shop.example")) >= 10 })
 	r.stop()
-	first, sent := make(map[string]bool), len(r.to("shop.example"))
+	first, before := make(map[string]bool), len(r.to("shop.example"))
 	for _, s := range r.to("shop.example") {
 		first[s.id] = true
 	}
@@ -467,7 +467,7 @@ func TestCrashBetweenSendAndMark(t *testing.T) {
 	r.start()
 	r.eventually("all are told", func() bool { return r.numbers(w).Behind == 0 })
 	again := 0
-	for _, s := range r.to("shop.example")[sent:] {
+	for _, s := range r.to("shop.example")[before:] {
 		if first[s.id] {
 			again++
 		}
