@@ -2,6 +2,7 @@ package desk
 
 import (
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/store"
@@ -66,6 +67,8 @@ type Stats struct {
 
 	Mail mail.Stats
 
+	Hooks []hooks.Stats // webhooks
+
 	Load   hub.Load    // what is open and waiting now
 	Store  store.Stats // the database's writer
 	Pools  hub.PoolStats
@@ -88,6 +91,7 @@ func (d *Desk) Stats() Stats {
 		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
 		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
+	s.Hooks = d.hooks.Stats()
 	if d.server != nil {
 		s.Engine = d.server.Stats()
 	}

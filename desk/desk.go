@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
@@ -37,6 +38,7 @@ type Desk struct {
 	files  *files.Store
 	keeper *files.Keeper
 	sso    *sso.Provider // nil = none
+	hooks  *hooks.Hooks
 	links  *files.Links
 	post   *mail.Post // nil = no mail
 
@@ -107,8 +109,13 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience, HooksChanged: func() { d.hooks.Changed() },
 	})
+	if err != nil {
+		return err
+	}
+	api := d.front.API()
+	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Logger: d.o.Logger, Now: d.o.Now})
 	return err
 }
 
@@ -187,6 +194,9 @@ func (d *Desk) Start(ctx context.Context) error {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
 	d.post.Start()
+	if err := d.hooks.Start(); err != nil {
+		return err
+	}
 	d.http = http1.NewHandler(d.Handler(), d.pool, d.front.HTTP())
 	server := &eddy.Server{
 		Init:         d.layered(d.http.Init),
@@ -270,7 +280,7 @@ func (d *Desk) end(ctx context.Context) {
 	d.drainErr = errors.Join(drain...)
 	d.keeper.Stop()
 	d.post.Stop()
-	d.closeErr = errors.Join(d.closeErr, d.closeData())
+	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.closeData())
 }
 
 // closeData closes the database, as far as it is open, and gives the directory back.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/sso"
@@ -80,6 +81,8 @@ type Options struct {
 	PasswordLogin front.PasswordPolicy // whose passwords log in, default everybody's
 	SSO           *SSO                 // single sign-on, default none; needs PublicURL
 
+	KeepEvents time.Duration // how long programs can fetch what has happened, default hooks.DefaultKeep
+
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
 	Dumper *executor.Dumper
 
@@ -104,6 +107,9 @@ const (
 func (o *Options) check() error {
 	if o.HSTS != 0 && o.HSTS < time.Second {
 		return fmt.Errorf("desk: HSTS is %v: give 0 or a second and more", o.HSTS)
+	}
+	if o.KeepEvents < hooks.GiveUp {
+		return fmt.Errorf("desk: KeepEvents is %v, it must be at least %v, for which webhooks are tried", o.KeepEvents, hooks.GiveUp)
 	}
 	if err := front.CheckPublicURL(o.PublicURL, o.HTTPS); err != nil {
 		return fmt.Errorf("desk: PublicURL %w", err)
@@ -142,6 +148,9 @@ func (o *Options) fill() {
 	}
 	if o.LoginIdle == 0 {
 		o.LoginIdle = 24 * time.Hour
+	}
+	if o.KeepEvents == 0 {
+		o.KeepEvents = hooks.DefaultKeep
 	}
 	o.Uploads.Fill()
 	o.Mail.Fill()

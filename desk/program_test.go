@@ -276,7 +276,7 @@ func TestProgramsSeeMaskedTexts(t *testing.T) {
 func callPath(c api.Call, conv, contact string) (method, path, body string) {
 	method, path, _ = strings.Cut(c.Pattern, " ")
 	id := conv
-	if c.Scope == perm.KeyContacts {
+	if strings.Contains(path, "/contacts/") {
 		id = contact
 	}
 	path = strings.Replace(path, "{id}", id, 1)
@@ -287,6 +287,10 @@ func callPath(c api.Call, conv, contact string) (method, path, body string) {
 		body = `{"text":"hello"}`
 	case perm.KeyTags:
 		body = `{"add":["x"]}`
+	case perm.KeyOpen:
+		body = `{"contact":"` + contact + `"}`
+	case perm.KeyWrite:
+		body = `{"site":"demo","external":"u1","name":"Ann"}`
 	}
 	return method, path, body
 }

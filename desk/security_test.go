@@ -39,7 +39,7 @@ func routeRights() map[string]string {
 		"POST /api/v1/supervisor/agents/{id}/status": "sm",
 		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "smr", "GET /admin/contacts": "smr", "GET /admin/contacts/{id}": "smr",
 	}
-	for _, kind := range []string{"agents", "groups", "sites", "canned", "bots"} {
+	for _, kind := range []string{"agents", "groups", "sites", "canned", "bots", "webhooks"} {
 		for _, route := range []string{"GET /admin/" + kind, "GET /admin/" + kind + "/new", "POST /admin/" + kind, "GET /admin/" + kind + "/{id}",
 			"POST /admin/" + kind + "/{id}", "POST /admin/" + kind + "/{id}/delete"} {
 			rights[route] = "m"
@@ -65,12 +65,14 @@ func routeRights() map[string]string {
 	}
 	rights["GET /api/v1/openapi.json"] = "p"
 	for _, route := range []string{"GET /api/v1/conversations", "GET /api/v1/conversations/{id}", "GET /api/v1/conversations/{id}/events",
-		"POST /api/v1/conversations/{id}/messages", "POST /api/v1/conversations/{id}/tags", "GET /api/v1/contacts/{id}", "GET /api/v1/reports"} {
+		"POST /api/v1/conversations/{id}/messages", "POST /api/v1/conversations/{id}/tags", "GET /api/v1/contacts/{id}", "GET /api/v1/reports",
+		"GET /api/v1/events", "POST /api/v1/conversations", "POST /api/v1/contacts", "PATCH /api/v1/contacts/{id}"} {
 		rights[route] = "k" // see TestEveryCallNeedsItsScope
 	}
 	rights["GET /api/v1/agent/factor"], rights["POST /api/v1/agent/factor"] = "asmr", "asmr"
 	rights["POST /api/v1/agent/factor/recovery"], rights["POST /api/v1/agent/factor/remove"] = "asmr", "asmr"
 	rights["POST /admin/agents/{id}/factor"] = "m"
+	rights["POST /admin/webhooks/{id}/secret"], rights["POST /admin/webhooks/{id}/dead"] = "m", "m"
 	rights["POST /admin/agents/{id}/password"], rights["POST /admin/sites/{id}/secret"] = "m", "m"
 	rights["GET /admin/sites/{id}/rules"], rights["POST /admin/sites/{id}/rules"] = "m", "m"
 	return rights

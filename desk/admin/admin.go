@@ -37,6 +37,8 @@ type Changes interface {
 	SiteChanged(ctx context.Context, s store.Site)
 	// BotsChanged: settings of bots have changed.
 	BotsChanged(ctx context.Context)
+	// HooksChanged: webhooks have changed, or have to try again.
+	HooksChanged()
 }
 
 // Options are what the pages need. All of them but Mail are required.
@@ -110,6 +112,9 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
 		manage("GET /admin/invitations", p.invitations), manage("GET /admin/invitations/new", p.newInvitation), manage("POST /admin/invitations", p.createInvitation), manage("POST /admin/invitations/{id}/revoke", p.revokeInvitation),
 		manage("GET /admin/mail", p.mail), manage("POST /admin/mail/test", p.testMail), manage("POST /admin/mail/{id}/retry", p.retryMail), manage("POST /admin/mail/{id}/discard", p.discardMail),
+		manage("GET /admin/webhooks", p.webhooks), manage("GET /admin/webhooks/new", p.newWebhook), manage("POST /admin/webhooks", p.createWebhook),
+		manage("GET /admin/webhooks/{id}", p.editWebhook), manage("POST /admin/webhooks/{id}", p.saveWebhook), manage("POST /admin/webhooks/{id}/delete", p.deleteWebhook),
+		manage("POST /admin/webhooks/{id}/secret", p.changeHookSecret), manage("POST /admin/webhooks/{id}/dead", p.changeDead),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ReadOthers, p.serve(p.language)},
 	}...)
@@ -187,7 +192,7 @@ func (q *request) Path() string { return q.r.URL.RequestURI() }
 
 // Done says what has just been done.
 func (q *request) Done() string {
-	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "factor", "withdrawn", "unlinked", "mail_queued", "mail_retry", "mail_discarded"}, what) {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked", "factor", "withdrawn", "unlinked", "mail_queued", "mail_retry", "mail_discarded", "retried", "discarded"}, what) {
 		return q.T("done." + what)
 	}
 	return ""

@@ -64,6 +64,9 @@ func TestTextsExist(t *testing.T) {
 	for _, scope := range perm.KeyScopes() {
 		names = append(names, "scope."+string(scope), "scope."+string(scope)+".help")
 	}
+	for _, what := range store.EventTypes() {
+		names = append(names, "event."+string(what))
+	}
 	for _, a := range actions() {
 		names = append(names, "action."+a)
 	}

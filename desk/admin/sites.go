@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,9 +63,7 @@ func (q *request) siteForm(status int, s store.Site) {
 		q.failed(err)
 		return
 	}
-	for _, secret := range s.Settings.Secrets {
-		page.Secrets = append(page.Secrets, secret[:min(4, len(secret))]+"…")
-	}
+	page.Secrets = hidden(s.Settings.Secrets)
 	for i := range store.MaxPreChat {
 		if i > 0 && i > len(s.Settings.PreChat) && q.line("field_name_"+strconv.Itoa(i)) == "" {
 			break // one empty row below the filled ones
@@ -271,17 +267,11 @@ func (p *Pages) changeSecret(q *request) {
 	if !ok {
 		return
 	}
-	old, done, secret := s.Settings.Secrets, "removed", ""
-	switch at, err := strconv.Atoi(q.Value("remove")); {
-	case q.Value("new") != "":
-		secret, done = rand.Text()+rand.Text(), "created"
-		s.Settings.Secrets = append([]string{secret}, old[:min(len(old), store.MaxSecrets-1)]...)
-	case err == nil && at >= 0 && at < len(old):
-		s.Settings.Secrets = slices.Delete(slices.Clone(old), at, at+1)
-	default:
-		q.fail(http.StatusBadRequest, "error.form")
+	secrets, secret, done, ok := q.rotated(s.Settings.Secrets, 0)
+	if !ok {
 		return
 	}
+	s.Settings.Secrets = secrets
 	if err := p.o.Store.UpdateSite(q.ctx(), s); err != nil {
 		if q.failed(err) {
 			q.fail(http.StatusUnprocessableEntity, "error.form")

@@ -1,5 +1,5 @@
-// Package api is the integration API of Desk: what programs with an API key may call. It knows the calls, their scopes
-// and their answers. Package front finds the key of a request and bounds what a key may ask for.
+// Package api is the integration API of Desk: what programs with an API key may call, and what they are told. It knows
+// the calls, their scopes and their answers. Package front finds the key of a request and bounds what a key may ask for.
 package api
 
 import (
@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
@@ -36,6 +37,9 @@ type API struct {
 	Store  store.Store
 	Hub    *hub.Hub
 	Report func(ctx context.Context, q url.Values) (Report, error) // errors may be *proto.Error
+
+	Draining <-chan struct{} // closed when calls that wait have to end
+	Turns    chan struct{}   // holds one element for each read of what has happened; fewer than the connections for reads of staff
 }
 
 // Request is one call of a key that has the scope.
@@ -48,6 +52,10 @@ type Request struct {
 
 	// Read logs that the key reads something and waits for the commit.
 	Read func(ctx context.Context, target string) error
+	// Changes logs that the key changes something outside conversations and waits for the commit.
+	Changes func(ctx context.Context, target string) error
+	// Works returns nil while the key has not been revoked.
+	Works func(ctx context.Context) error
 }
 
 // Call is one call of the API.
@@ -57,6 +65,7 @@ type Call struct {
 	Query   []string     // names of the parameters
 	Body    reflect.Type // nil = none
 	Answer  reflect.Type
+	Waits   time.Duration // may wait for something to happen, so long
 
 	serve func(ctx context.Context, a *API, r *Request) (any, error)
 }
@@ -93,6 +102,16 @@ func (c *Call) Serve(ctx context.Context, a *API, r *Request) (json.RawMessage, 
 	return hub.Mask(object)
 }
 
+// Turn waits until what has happened may be read. release ends the turn.
+func (a *API) Turn(ctx context.Context) (release func(), err error) {
+	select {
+	case a.Turns <- struct{}{}:
+		return func() { <-a.Turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // calling describes a call by the function that serves it.
 func calling[A any](pattern string, scope perm.KeyScope, serve func(*API, context.Context, *Request) (A, error), query ...string) Call {
 	return Call{
@@ -108,6 +127,12 @@ func taking[B, A any](pattern string, scope perm.KeyScope, serve func(*API, cont
 	return c
 }
 
+// waiting is a call that may wait.
+func waiting(c Call) Call {
+	c.Waits = MaxWait
+	return c
+}
+
 // Calls returns every call.
 func Calls() []Call {
 	return []Call{
@@ -116,7 +141,11 @@ func Calls() []Call {
 		calling("GET /api/v1/conversations/{id}/events", perm.KeyRead, (*API).events, "after", "limit"),
 		taking("POST /api/v1/conversations/{id}/messages", perm.KeySend, (*API).send),
 		taking("POST /api/v1/conversations/{id}/tags", perm.KeyTags, (*API).tag),
+		taking("POST /api/v1/conversations", perm.KeyOpen, (*API).open),
 		calling("GET /api/v1/contacts/{id}", perm.KeyContacts, (*API).contact),
+		taking("POST /api/v1/contacts", perm.KeyWrite, (*API).save),
+		taking("PATCH /api/v1/contacts/{id}", perm.KeyWrite, (*API).patch),
+		waiting(calling("GET /api/v1/events", perm.KeyEvents, (*API).feed, "after", "limit", "wait")),
 		calling("GET /api/v1/reports", perm.KeyReports, (*API).report, "by", "from", "to", "offset", "zone", "site", "group", "agent"),
 	}
 }

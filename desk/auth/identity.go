@@ -171,27 +171,36 @@ func (c *claims) identity(now time.Time) (Identity, error) {
 		return Identity{}, badClaim("exp is %v ahead, the limit is %v", id.Expires.Sub(now).Round(time.Second), MaxIdentityLife)
 	case c.IssuedAt != nil && c.IssuedAt.After(id.Expires):
 		return Identity{}, badClaim("iat is after exp")
-	case strings.TrimSpace(id.Subject) == "":
-		return Identity{}, badClaim("sub is missing")
+	}
+	attributes, err := c.attributes()
+	if err != nil {
+		return Identity{}, err
+	}
+	id.Attributes = attributes
+	return id, id.Check("sub")
+}
+
+// Check checks the sizes of an identity, a *ClaimError. subject is what its field is called.
+func (id *Identity) Check(subject string) error {
+	if strings.TrimSpace(id.Subject) == "" {
+		return badClaim("%s is missing", subject)
 	}
 	for _, text := range []struct {
 		claim, value string
 		size, limit  int
 		unit         string
 	}{
-		{"sub", id.Subject, len(id.Subject), maxSubject, "bytes"}, {"name", id.Name, utf8.RuneCountInString(id.Name), maxName, "characters"},
+		{subject, id.Subject, len(id.Subject), maxSubject, "bytes"}, {"name", id.Name, utf8.RuneCountInString(id.Name), maxName, "characters"},
 		{"locale", id.Locale, len(id.Locale), maxLocale, "bytes"},
 	} {
 		if text.size > text.limit {
-			return Identity{}, badClaim("%s has %d %s, the limit is %d", text.claim, text.size, text.unit, text.limit)
+			return badClaim("%s has %d %s, the limit is %d", text.claim, text.size, text.unit, text.limit)
 		}
 		if !printable(text.value) {
-			return Identity{}, badClaim("%s has control characters", text.claim)
+			return badClaim("%s has control characters", text.claim)
 		}
 	}
-	attributes, err := c.attributes()
-	id.Attributes = attributes
-	return id, err
+	return CheckAttributes(id.Attributes)
 }
 
 func (c *claims) attributes() (map[string]string, error) {
@@ -212,9 +221,6 @@ func (c *claims) attributes() (map[string]string, error) {
 		if v != "" {
 			all[name] = v
 		}
-	}
-	if err := CheckAttributes(all); err != nil {
-		return nil, err
 	}
 	return all, nil
 }

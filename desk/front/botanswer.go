@@ -50,7 +50,7 @@ func statusOf(c proto.Code) int {
 		return http.StatusBadRequest
 	case proto.CodeUnauthorized:
 		return http.StatusUnauthorized
-	case proto.CodeForbidden:
+	case proto.CodeForbidden, proto.CodeBlocked:
 		return http.StatusForbidden
 	case proto.CodeNotFound:
 		return http.StatusNotFound

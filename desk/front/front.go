@@ -55,6 +55,8 @@ type Options struct {
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Patience time.Duration // least time limit of a request or body; for tests
+
+	HooksChanged func() // told that webhooks have changed; it must not block
 }
 
 // within returns a time limit of a request or body.
@@ -81,7 +83,7 @@ const (
 
 // Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
 // so that pages and upgrades always find a worker.
-const Workers = 80 + ssoRequests + readyRequests + programRequests + programReports + visitorUploads + staffUploads + visitorFetches + staffFetches + exportPlaces
+const Workers = 80 + ssoRequests + readyRequests + programRequests + programReports + programWaits + visitorUploads + staffUploads + visitorFetches + staffFetches + exportPlaces
 
 // Front is the HTTP side of one Desk. Any goroutine may call its methods.
 type Front struct {
@@ -180,5 +182,9 @@ func (f *Front) HTTP() http1.Options {
 	}
 }
 
-// Drain makes the page /readyz say from now on that the server is ending.
-func (f *Front) Drain() { f.draining.Store(true) }
+// Drain makes the page /readyz say from now on that the server is ending, and ends calls that wait for events.
+func (f *Front) Drain() {
+	if !f.draining.Swap(true) {
+		close(f.programs.drain)
+	}
+}

@@ -74,5 +74,8 @@ func (c changes) GroupsChanged(context.Context) { c.front.hub.Reload() }
 // SiteChanged implements admin.Changes.
 func (c changes) SiteChanged(context.Context, store.Site) { c.front.hub.Reload() }
 
+// HooksChanged implements admin.Changes.
+func (c changes) HooksChanged() { c.front.o.HooksChanged() }
+
 // BotsChanged implements admin.Changes.
 func (c changes) BotsChanged(context.Context) {}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/web"
 )
@@ -233,11 +234,14 @@ func (f *Front) refusePage(w http.ResponseWriter, status int, name string) {
 // missing answers a request for something that does not exist: a browser with a page, a program with a line.
 func (f *Front) missing(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
-	if !wantsPage(r) {
+	switch {
+	case wantsPage(r):
+		f.refusePage(w, http.StatusNotFound, "missing.html")
+	case isPage(r):
 		http.NotFound(w, r)
-		return
+	default:
+		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is nothing at this address."})
 	}
-	f.refusePage(w, http.StatusNotFound, "missing.html")
 }
 
 // wantsPage reports whether a person will read the answer. Browsers name HTML when they open a page.
@@ -248,18 +252,28 @@ func wantsPage(r *http.Request) bool {
 // routed serves what mux knows, and says of everything else that it is missing.
 func (f *Front) routed(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, method := range []string{r.Method, http.MethodGet, http.MethodPost} { // of another method mux says which to use
-			asked := r
-			if method != r.Method {
-				asked = r.WithContext(r.Context())
-				asked.Method = method
-			}
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		var others []string
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost} {
+			asked := r.WithContext(r.Context())
+			asked.Method = method
 			if _, pattern := mux.Handler(asked); pattern != "" {
-				mux.ServeHTTP(w, r)
-				return
+				others = append(others, method)
 			}
 		}
-		f.missing(w, r)
+		switch {
+		case len(others) == 0:
+			f.missing(w, r)
+		case isPage(r):
+			mux.ServeHTTP(w, r) // which says what to use
+		default:
+			allow := strings.Join(others, ", ")
+			w.Header().Set("Allow", allow)
+			problem(w, http.StatusMethodNotAllowed, &proto.Error{Code: proto.CodeBadRequest, Text: "This address takes " + allow + " only."})
+		}
 	})
 }
 

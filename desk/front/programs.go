@@ -19,6 +19,9 @@ import (
 const (
 	programRequests = 4   // calls of programs at once, fewer than the connections for reads of staff
 	programReports  = 1   // reports of programs at once, fewer than the connections for reports
+	programTurns    = 2   // reads of events at once; with programRequests fewer than the connections for reads of staff
+	programWaits    = 16  // calls of programs that wait for events at once
+	keyWaits        = 4   // of one key
 	keyRate         = 10  // calls of one key a second
 	keyBurst        = 50  // calls of one key at once
 	guessRate       = 0.1 // wrong keys of one address a second
@@ -35,18 +38,30 @@ type programs struct {
 	reads   *auth.Buckets // lines in the audit log about what a key reads, by key and object
 	places  chan struct{}
 	reports chan struct{}
+	waits   chan struct{}
+	waiting census        // calls that wait by key
+	drain   chan struct{} // closed when they have to end
 }
 
 func (f *Front) newPrograms() programs {
+	drain := make(chan struct{})
 	return programs{
-		api:     api.API{Store: f.store, Hub: f.hub, Report: f.readReport},
+		api:     api.API{Store: f.store, Hub: f.hub, Report: f.readReport, Draining: drain, Turns: make(chan struct{}, programTurns)},
 		calls:   auth.NewBuckets(keyRate, keyBurst, maxLimited),
 		guesses: auth.NewBuckets(guessRate, guessBurst, maxLimited),
 		reads:   auth.NewBuckets(1/readAgain.Seconds(), 1, maxLimited),
 		places:  make(chan struct{}, programRequests),
 		reports: make(chan struct{}, programReports),
+		waits:   make(chan struct{}, programWaits),
+		drain:   drain,
 	}
 }
+
+// API returns the integration API.
+func (f *Front) API() *api.API { return &f.programs.api }
+
+// Waiting returns how many calls wait for events now.
+func (f *Front) Waiting() int { return len(f.programs.waits) }
 
 // programRoutes adds the calls of programs and their description.
 func (f *Front) programRoutes(mux *http.ServeMux) {
@@ -60,8 +75,11 @@ func (f *Front) programRoutes(mux *http.ServeMux) {
 // its rate, its scope and the shape of the request.
 func (f *Front) program(c *api.Call) http.HandlerFunc {
 	places, limit := f.programs.places, f.within(requestTimeout)
-	if c.Scope == perm.KeyReports {
+	switch {
+	case c.Scope == perm.KeyReports:
 		places, limit = f.programs.reports, f.within(reportTimeout)
+	case c.Waits > 0:
+		places, limit = f.programs.waits, limit+c.Waits
 	}
 	return f.limited(places, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
@@ -80,7 +98,15 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 			problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: `The key lacks the scope "` + string(c.Scope) + `".`})
 			return
 		}
-		in := &api.Request{Key: key, ID: r.PathValue("id"), Query: r.URL.Query(), Idempotency: r.Header.Get("Idempotency-Key"), Body: c.NewBody(), Read: f.readBy(r, key)}
+		if c.Waits > 0 {
+			leave, ok := f.programs.waiting.enter(key.ID, keyWaits)
+			if !ok {
+				tooFast(w, fmt.Sprintf("This key has %d calls that wait for events, which is the limit.", keyWaits), time.Second)
+				return
+			}
+			defer leave()
+		}
+		in := f.requestOf(c, r, key)
 		if name := c.Unknown(in.Query); name != "" {
 			problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The parameter " + name + " is unknown here, or given twice."})
 			return
@@ -95,6 +121,36 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 		}
 		answer(w, object)
 	})
+}
+
+// requestOf returns a request of a key with what its call may ask for. The body is still to be read.
+func (f *Front) requestOf(c *api.Call, r *http.Request, key store.APIKey) *api.Request {
+	return &api.Request{
+		Key: key, ID: r.PathValue("id"), Query: r.URL.Query(), Idempotency: r.Header.Get("Idempotency-Key"), Body: c.NewBody(), Read: f.readBy(r, key),
+		Changes: func(ctx context.Context, target string) error {
+			return f.audit(ctx, key.Actor(), store.AuditUpdate, target, "by API key "+key.Prefix, f.address(r))
+		},
+		Works: func(ctx context.Context) error {
+			_, err := f.store.Cold().APIKey(ctx, auth.HashToken(bearer(r)))
+			if errors.Is(err, store.ErrNotFound) {
+				return noKey()
+			}
+			return err
+		},
+	}
+}
+
+// bearer returns the secret of a request, "" if there is none.
+func bearer(r *http.Request) string {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return secret
+}
+
+func noKey() *proto.Error {
+	return &proto.Error{Code: proto.CodeUnauthorized, Text: "The header Authorization: Bearer needs an API key that works."}
 }
 
 // tooFast refuses what is over a rate.
@@ -112,9 +168,9 @@ func (f *Front) keyOf(ctx context.Context, w http.ResponseWriter, r *http.Reques
 			return store.APIKey{}, false
 		}
 	}
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret := bearer(r)
 	key, err := store.APIKey{}, store.ErrNotFound
-	if strings.EqualFold(scheme, "Bearer") && auth.LooksLikeKey(secret) {
+	if auth.LooksLikeKey(secret) {
 		key, err = f.store.Cold().APIKey(ctx, auth.HashToken(secret))
 	}
 	if from != "" && !errors.Is(err, store.ErrNotFound) {
@@ -123,7 +179,7 @@ func (f *Front) keyOf(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "The header Authorization: Bearer needs an API key that works."})
+		problem(w, http.StatusUnauthorized, noKey())
 		return key, false
 	case err != nil:
 		f.storeProblem(w, err)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
@@ -26,8 +25,7 @@ type botStaff struct {
 
 	mu      sync.Mutex
 	ready   map[string]*readyBot // by bot id
-	group   *eddy.Group          // loops of the connections; nil until the first
-	clients map[bool]*safehttp.Client
+	clients *safehttp.Pair
 	retired []remote // with other settings now, and perhaps still answering
 	closed  bool
 }
@@ -76,7 +74,10 @@ func (r *readyBot) apologist() apologist {
 }
 
 func newBotStaff(h *Hub) *botStaff {
-	return &botStaff{hub: h, ready: make(map[string]*readyBot), clients: make(map[bool]*safehttp.Client)}
+	o := &h.o
+	return &botStaff{hub: h, ready: make(map[string]*readyBot), clients: safehttp.NewPair("desk-out", safehttp.Options{
+		Handshakes: h.botPool, TLS: o.ClientTLS, Resolver: o.Resolver, Logger: o.Logger,
+	})}
 }
 
 // get returns a bot with its current settings. It blocks, because it reads the account every time. A change of the
@@ -153,26 +154,12 @@ func (b *botStaff) build(account store.BotAccount) *readyBot {
 	return r
 }
 
-// client returns the client for one kind of addresses. Those that may be private share no connections with the others.
-// b.mu is held.
+// client returns the client for one kind of addresses. b.mu is held.
 func (b *botStaff) client(private bool) (*safehttp.Client, error) {
 	if b.closed {
 		return nil, bot.ErrClosed
 	}
-	if c := b.clients[private]; c != nil {
-		return c, nil
-	}
-	o := &b.hub.o
-	if b.group == nil {
-		b.group = &eddy.Group{Name: "desk-out", Loops: 1, Logger: o.Logger}
-	}
-	c, err := safehttp.New(safehttp.Options{
-		Group: b.group, Handshakes: b.hub.botPool, AllowPrivate: private, TLS: o.ClientTLS, Resolver: o.Resolver, Logger: o.Logger,
-	})
-	if err == nil {
-		b.clients[private] = c
-	}
-	return c, err
+	return b.clients.Client(private)
 }
 
 // shut returns the ids of the bots that would refuse a turn now. It does not block.
@@ -192,25 +179,18 @@ func (b *botStaff) shut() []string {
 func (b *botStaff) close() error {
 	b.mu.Lock()
 	b.closed = true
-	left, clients, group := b.retired, b.clients, b.group
+	left := b.retired
 	for _, r := range b.ready {
 		if far := r.remote(); far != nil {
 			left = append(left, far)
 		}
 	}
-	b.ready, b.clients, b.retired = nil, nil, nil
+	b.ready, b.retired = nil, nil
 	b.mu.Unlock()
 	for _, far := range left {
 		far.Close()
 	}
-	var errs []error
-	for _, c := range clients {
-		errs = append(errs, c.Close())
-	}
-	if group != nil {
-		errs = append(errs, group.Close())
-	}
-	return errors.Join(errs...)
+	return b.clients.Close()
 }
 
 // BotStats are the numbers of one bot that runs elsewhere.

@@ -12,15 +12,19 @@ import (
 // blocks until the commit or the end of ctx, so do not call it on a loop. Everybody concerned is told as of any command.
 // Errors are *proto.Error without a head.
 func (h *Hub) Run(ctx context.Context, conv string, c store.Command) (store.Outcome, error) {
-	if h.draining.Load() {
-		return store.Outcome{}, unavailable("the server is shutting down")
-	}
 	h.mu.Lock()
 	lane := "program"
 	if h.queue.dir.open[conv] != nil { // an unknown id opens no lane
 		lane = conv
 	}
 	h.mu.Unlock()
+	return h.run(ctx, lane, c)
+}
+
+func (h *Hub) run(ctx context.Context, lane string, c store.Command) (store.Outcome, error) {
+	if h.draining.Load() {
+		return store.Outcome{}, unavailable("the server is shutting down")
+	}
 	out, refusal := awaited(ctx, func(tell func(store.Outcome, *proto.Error)) {
 		h.execute(lane, c, func(out store.Outcome) { tell(out, nil) }, func(e *proto.Error) { tell(store.Outcome{}, e) })
 	})

@@ -244,11 +244,10 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 		if err := s.audit(ctx, store.AuditUpdate, "contact "+p.Contact, ""); err != nil {
 			return nil, err
 		}
-		c, err := s.hub.o.Store.PatchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes})
+		c, err := s.hub.patchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes})
 		if err != nil {
 			return nil, err
 		}
-		s.hub.Renamed(&c)
 		return proto.ContactChanged{Contact: Card(&c)}, nil
 	})
 }

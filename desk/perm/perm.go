@@ -75,15 +75,20 @@ type KeyScope string
 
 // Scopes of API keys.
 const (
-	KeyRead     KeyScope = "read"     // list and read conversations; private data are masked
-	KeySend     KeyScope = "send"     // write messages into conversations
-	KeyContacts KeyScope = "contacts" // read contacts; private data are masked
-	KeyTags     KeyScope = "tags"     // add and remove tags
-	KeyReports  KeyScope = "reports"  // read reports
+	KeyRead     KeyScope = "read"           // list and read conversations; private data are masked
+	KeySend     KeyScope = "send"           // write messages into conversations
+	KeyContacts KeyScope = "contacts"       // read contacts; private data are masked
+	KeyTags     KeyScope = "tags"           // add and remove tags
+	KeyReports  KeyScope = "reports"        // read reports
+	KeyEvents   KeyScope = "events"         // read what happens, as it happens; private data are masked
+	KeyOpen     KeyScope = "open"           // open conversations
+	KeyWrite    KeyScope = "contacts_write" // make and change contacts
 )
 
 // KeyScopes returns every scope, in the order of the pages.
-func KeyScopes() []KeyScope { return []KeyScope{KeyRead, KeySend, KeyContacts, KeyTags, KeyReports} }
+func KeyScopes() []KeyScope {
+	return []KeyScope{KeyRead, KeyEvents, KeySend, KeyOpen, KeyContacts, KeyWrite, KeyTags, KeyReports}
+}
 
 // Valid reports whether the scope exists.
 func (s KeyScope) Valid() bool { return slices.Contains(KeyScopes(), s) }

@@ -318,8 +318,10 @@ func checkLine(field string, s *string, limit int) *Error {
 	return nil
 }
 
-func checkPatch(p any) *Error {
-	c := p.(*ContactPatch)
+func checkPatch(p any) *Error { return p.(*ContactPatch).Check() }
+
+// Check checks the fields and takes blanks around them away.
+func (c *ContactPatch) Check() *Error {
 	if err := checkContact(c.Contact); err != nil {
 		return err
 	}

@@ -163,6 +163,8 @@ type Input struct {
 	Force   bool  // the actor may override owner, group and capacity
 	Now     int64 // Unix milliseconds
 
+	ClientID string // of the event that is appended
+
 	Member bool  // fact for InGroup
 	Alone  bool  // fact for OnlyOne
 	Window int64 // fact for InWindow: milliseconds after the close

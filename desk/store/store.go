@@ -42,6 +42,9 @@ type Open struct {
 
 	Greeter  string // id of the bot that has said Greeting to the customer before
 	Greeting []Say  // recorded in place of Greeter's first turn
+
+	By       Actor  // System for a program, which is asked no questions of the site; zero = the contact
+	ClientID string // of By, unique for ever per contact; "" = none. What it opened is a duplicate (Outcome.Dup), even if closed
 }
 
 // Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an
@@ -176,6 +179,8 @@ type Store interface {
 	ReportWrites
 	MailWrites
 	ResetWrites
+	OutboxWrites
+	HookWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -199,6 +204,8 @@ type Reader interface {
 	PeopleReader
 	MailReader
 	ResetReader
+	OutboxReader
+	HookReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.
@@ -226,8 +233,6 @@ type Reader interface {
 	Assignments(ctx context.Context, conv string) ([]Assignment, error)
 	// Closings counts the conversations closed since a time in Unix milliseconds.
 	Closings(ctx context.Context, since int64) (Closings, error)
-	// Outbox returns the oldest rows of the outbox.
-	Outbox(ctx context.Context, limit int) ([]OutboxRow, error)
 	// BotPending returns the turns that bots have still to answer, where the bot owns the conversation. The turns of
 	// each conversation are in order.
 	BotPending(ctx context.Context) ([]PendingTurn, error)
@@ -287,14 +292,14 @@ type Accounts interface {
 	SetGone(ctx context.Context, agent string, at int64) error
 	// Reconcile sets the counters of agents that differ from their conversations, and returns how many did.
 	Reconcile(ctx context.Context) (int, error)
-	// OutboxDone removes rows up to and including an id.
-	OutboxDone(ctx context.Context, upTo int64) error
 	CreateVisitor(ctx context.Context, site Site, t Token, expires time.Time) (Contact, error)
 	ExtendVisitor(ctx context.Context, t Token, expires time.Time) error
 	// IdentifyContact returns the verified contact of a profile, new or brought up to date, and makes the token stand
 	// for it. An anonymous contact never becomes that contact. The error is ErrBlocked if the contact is blocked,
 	// ErrNotFound if the token stands for another one.
 	IdentifyContact(ctx context.Context, site Site, p Profile, t Token, expires time.Time) (Contact, error)
+	// SaveContact is IdentifyContact without a token. It reports whether the contact is new.
+	SaveContact(ctx context.Context, site Site, p Profile) (Contact, bool, error)
 	// DropVisitor revokes a visitor token.
 	DropVisitor(ctx context.Context, t Token) error
 	SetLocale(ctx context.Context, contact, locale string) error

@@ -260,16 +260,6 @@ type Closings struct {
 	Abandoned int // closed while they waited for an agent
 }
 
-// OutboxRow is a state change to be reported to the outside. Its id orders the rows.
-type OutboxRow struct {
-	ID      int64
-	Topic   string // "conversation." and the name of the event
-	Conv    string
-	Seq     uint64
-	Payload []byte // the Change as JSON
-	Time    int64
-}
-
 // MaxAttributeChars is the length of one attribute of a contact, in characters.
 const MaxAttributeChars = 500
 

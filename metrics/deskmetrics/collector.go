@@ -88,6 +88,9 @@ func put(scrape *expo.Scrape, name string, st *desk.Stats) {
 	for _, r := range refusals {
 		scrape.Put(deskRefused, float64(r.of(st)), name, r.what)
 	}
+	for i := range st.Hooks {
+		hookTable.Put(scrape, &st.Hooks[i], name, st.Hooks[i].ID)
+	}
 	for i := range st.Bots[:min(len(st.Bots), maxBots)] {
 		b := &st.Bots[i]
 		botTable.Put(scrape, b, name, b.ID)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/datadir"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
@@ -76,6 +77,7 @@ func TestEveryNumber(t *testing.T) {
 		Load:   hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute, Missed: 63},
 		Store:  store.Stats{Commits: 20, Commands: 21, Failures: 22, Waiting: 23, Latency: store.Latency{Count: 24, Sum: 3 * time.Second, Upto: [store.LatencyBounds]uint64{1, 2, 12: 23}}},
 		Mail:   mail.Stats{Sent: 80, Failed: 81, Dead: 82, Queued: 83, Kept: 84},
+		Hooks:  []hooks.Stats{{ID: "w1", Failing: true, Behind: 80, Waiting: 81, Delivered: 82, Failed: 83, Dead: 84, Lost: 85}},
 		Errors: map[string]uint64{"rate_limited": 4}, Closes: map[string]uint64{"4001": 2},
 	}}
 	for i := range maxBots + 5 {
@@ -118,6 +120,8 @@ func TestEveryNumber(t *testing.T) {
 		"eddy_desk_longest_wait_seconds main": 120, "eddy_desk_store_commits_total main": 20, "eddy_desk_store_commands_total main": 21,
 		"eddy_desk_store_failures_total main": 22, "eddy_desk_store_waiting main": 23, "eddy_desk_store_command_seconds main": 3,
 		"eddy_desk_store_command_seconds main 0.001": 1, "eddy_desk_store_command_seconds main 0.0025": 2, "eddy_desk_store_command_seconds main 10": 23,
+		"eddy_desk_webhook_failing main w1": 1, "eddy_desk_webhook_behind main w1": 80, "eddy_desk_webhook_waiting main w1": 81, "eddy_desk_webhook_delivered_total main w1": 82,
+		"eddy_desk_webhook_failed_total main w1": 83, "eddy_desk_webhook_given_up_total main w1": 84, "eddy_desk_webhook_lost_total main w1": 85,
 		"eddy_desk_bot_running b007 main": 7, "eddy_desk_bot_breaker_opened_total b000 main": 6,
 		"eddy_desk_bot_breaker b000 main open": 1, "eddy_desk_bot_breaker b000 main closed": 0, "eddy_desk_bot_breaker b000 main half_open": 0,
 	} {

@@ -2,6 +2,7 @@ package deskmetrics
 
 import (
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics/internal/expo"
@@ -74,6 +75,16 @@ var (
 	}.With("desk", "bot")
 	botBreaker = expo.Gauge("eddy_desk_bot_breaker", "1 for the state that a webhook bot's breaker is in: closed, open or half_open.", "desk", "bot", "state")
 
+	hookTable = expo.Table[hooks.Stats]{
+		expo.Level("eddy_desk_webhook_failing", "1 while a webhook gets one request at a time, because it has failed too often.", func(s *hooks.Stats) float64 { return expo.One(s.Failing) }),
+		expo.Level("eddy_desk_webhook_behind", "Events that a webhook has still to be told, at most: those that it does not want are counted, too.", func(s *hooks.Stats) int64 { return s.Behind }),
+		expo.Level("eddy_desk_webhook_waiting", "Events that a webhook has failed, with those behind them in their conversations.", func(s *hooks.Stats) int { return s.Waiting }),
+		expo.Count("eddy_desk_webhook_delivered_total", "Events that a webhook has taken.", func(s *hooks.Stats) uint64 { return s.Delivered }),
+		expo.Count("eddy_desk_webhook_failed_total", "Requests to a webhook that failed.", func(s *hooks.Stats) uint64 { return s.Failed }),
+		expo.Count("eddy_desk_webhook_given_up_total", "Events given up after a day.", func(s *hooks.Stats) uint64 { return s.Dead }),
+		expo.Count("eddy_desk_webhook_lost_total", "Events deleted before a webhook was told.", func(s *hooks.Stats) uint64 { return s.Lost }),
+	}.With("desk", "webhook")
+
 	refusals = []struct {
 		what string
 		of   func(*stats) uint64
@@ -98,7 +109,8 @@ var (
 
 func families() []*expo.Family {
 	all := append(deskTable.Families(), deskConnections, deskConversations, storeLatency, deskErrors, deskCloses, deskRefused)
-	return append(append(all, botTable.Families()...), botBreaker)
+	all = append(append(all, botTable.Families()...), botBreaker)
+	return append(all, hookTable.Families()...)
 }
 
 // putLoad emits the present numbers of connections and conversations.

@@ -120,11 +120,6 @@ func (db *DB) Reconcile(ctx context.Context) (int, error) {
 	return int(<-wrong), nil
 }
 
-// OutboxDone implements store.Accounts.
-func (db *DB) OutboxDone(ctx context.Context, upTo int64) error {
-	return db.write(ctx, func(t *tx) error { return t.exec(`DELETE FROM outbox WHERE id <= ?`, upTo) })
-}
-
 func exists(what string, err error) error {
 	var se *sqlite.Error
 	if errors.As(err, &se) && (se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || se.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {

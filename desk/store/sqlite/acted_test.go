@@ -117,6 +117,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 	}
 	for _, query := range []string{ // as version 6 has it, and without the word of some customers
 		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`,
+		`DROP TABLE hook_event`, `DROP TABLE webhook`, `DELETE FROM setting WHERE key = 'outbox_floor'`,
 		`DROP INDEX conversation_deferred`, `ALTER TABLE conversation DROP COLUMN reply_to`,
 		`DROP TABLE bot_usage`, `DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`,

@@ -81,7 +81,9 @@ func (t *tx) add(d *draft, e store.Event) error {
 	if err != nil {
 		return err
 	}
-	d.At, d.WarnedAt = e.Time, 0
+	if e.Kind != store.KindNotice { // nobody has done anything
+		d.At, d.WarnedAt = e.Time, 0
+	}
 	if e.Kind == store.KindText || e.Kind == store.KindFile {
 		d.Preview, d.PreviewFrom = shorten(previewOf(&e), previewChars), e.From.Kind
 		first := e.From.Kind == store.Agent && d.RepliedAt == 0
@@ -95,12 +97,15 @@ func (t *tx) add(d *draft, e store.Event) error {
 			}
 		}
 	}
-	if err := t.mailAnswer(d, &e, replyTo(&d.Conversation)); err != nil {
+	if err := t.mailAnswer(d, &e, d.ReplyTo); err != nil {
 		return err
 	}
 	d.events = append(d.events, e)
 	doc, err := t.index(&e)
 	if err != nil {
+		return err
+	}
+	if err := t.tell(store.OutboxRow{Type: store.TypeOf(&e), Site: d.Site, Conv: d.ID, Contact: d.Contact, Event: e.Seq}); err != nil {
 		return err
 	}
 	return t.exec(sqlInsertMsg, e.Conv, e.Seq, e.PSeq, e.ID, e.Kind, string(e.From.Kind), e.From.ID, e.From.Name, e.ClientID, e.Body, string(m), d.Epoch, e.Time, doc)
@@ -146,6 +151,15 @@ func (t *tx) site(id string) (site, error) {
 
 // open starts a conversation. One contact has at most one open conversation.
 func (t *tx) open(c store.Open) (store.Outcome, error) {
+	if c.By.IsZero() {
+		c.By = c.Contact.Actor()
+	}
+	if c.ClientID != "" {
+		before, err := scanConv(t.row(sqlOpenedBy, c.Contact.ID, string(c.By.Kind), c.By.ID, c.ClientID))
+		if !errors.Is(err, store.ErrNotFound) {
+			return store.Outcome{Conv: before, Dup: true}, err
+		}
+	}
 	if err := t.notBlocked(c.Contact.ID); err != nil {
 		return store.Outcome{}, err
 	}
@@ -160,11 +174,14 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	answered, err := t.preChat(&c)
-	if err != nil {
-		return store.Outcome{}, err
+	answered := false
+	if c.By.Kind == store.Customer {
+		if answered, err = t.preChat(&c); err != nil {
+			return store.Outcome{}, err
+		}
+		c.By = c.Contact.Actor() // the answers may have its name
 	}
-	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot, Away: c.Away}
+	in := store.Input{Trigger: store.OpenWithBot, By: c.By, To: s.bot, Away: c.Away, ClientID: c.ClientID}
 	if c.Human || s.bot.IsZero() || slices.Contains(c.Without, s.bot.ID) {
 		in.Trigger = store.OpenForHuman
 	}

@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Backend{
 		New: fresh,
 		Open: func(ctx context.Context, place string, now func() time.Time) (store.Store, error) {
-			return Open(ctx, Options{Path: place, Outbox: true, Mail: true, Now: now})
+			return Open(ctx, Options{Path: place, Mail: true, Now: now})
 		},
 		Rounds:    rounds,
 		Customers: burstCustomers,

@@ -27,15 +27,7 @@ const tokenGrace = 30 * 24 * time.Hour
 // IdentifyContact implements store.Accounts.
 func (db *DB) IdentifyContact(ctx context.Context, site store.Site, p store.Profile, token store.Token, expires time.Time) (store.Contact, error) {
 	return written(ctx, db, func(t *tx) (store.Contact, error) {
-		c, err := scanContact(t.row(sqlByExternal, site.ID, p.External))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			c, err = t.newVerified(site, p)
-		case err == nil && c.Blocked:
-			return c, store.ErrBlocked
-		case err == nil:
-			err = t.renew(&c, p)
-		}
+		c, _, err := t.identified(site, p)
 		if err != nil {
 			return c, err
 		}
@@ -44,6 +36,35 @@ func (db *DB) IdentifyContact(ctx context.Context, site store.Site, p store.Prof
 		}
 		return c, one(t.change(sqlKeepToken, token[:], c.ID, t.now(), expires.UnixMilli()))
 	})
+}
+
+// SaveContact implements store.Accounts.
+func (db *DB) SaveContact(ctx context.Context, site store.Site, p store.Profile) (store.Contact, bool, error) {
+	fresh := make(chan bool, 1)
+	c, err := written(ctx, db, func(t *tx) (store.Contact, error) {
+		c, made, err := t.identified(site, p)
+		fresh <- made
+		return c, err
+	})
+	if err != nil {
+		return c, false, err
+	}
+	return c, <-fresh, nil
+}
+
+// identified returns the contact of a profile, and whether it is new.
+func (t *tx) identified(site store.Site, p store.Profile) (c store.Contact, fresh bool, err error) {
+	c, err = scanContact(t.row(sqlByExternal, site.ID, p.External))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		c, err = t.newVerified(site, p)
+		return c, true, err
+	case err == nil && c.Blocked:
+		return c, false, store.ErrBlocked
+	case err == nil:
+		err = t.renew(&c, p)
+	}
+	return c, false, err
 }
 
 // newVerified makes a contact for a customer that the site's backend knows. An earlier anonymous contact stays another
@@ -61,7 +82,10 @@ func (t *tx) newVerified(site store.Site, p store.Profile) (store.Contact, error
 	if err != nil {
 		return c, err
 	}
-	return c, t.exec(sqlInsertContact, c.ID, workspaceID, c.Site, c.Name, c.External, c.Locale, attributes, c.Created)
+	if err := t.exec(sqlInsertContact, c.ID, workspaceID, c.Site, c.Name, c.External, c.Locale, attributes, c.Created); err != nil {
+		return c, err
+	}
+	return c, t.tellContact(c.ID)
 }
 
 // renew takes over what the site's backend says now. Attributes that it does not name stay.
@@ -89,7 +113,10 @@ func (t *tx) saveContact(c *store.Contact) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(sqlUpdateContact, c.Name, c.Locale, attributes, c.ID)
+	if err := t.exec(sqlUpdateContact, c.Name, c.Locale, attributes, c.ID); err != nil {
+		return err
+	}
+	return t.tellContact(c.ID)
 }
 
 func attributesJSON(all map[string]string) (string, error) {
@@ -112,7 +139,10 @@ func (db *DB) DropVisitor(ctx context.Context, token store.Token) error {
 // SetLocale implements store.Accounts.
 func (db *DB) SetLocale(ctx context.Context, contact, locale string) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`UPDATE contact SET locale = ? WHERE id = ? AND `+isThere, locale, contact))
+		if err := one(t.change(`UPDATE contact SET locale = ? WHERE id = ? AND `+isThere, locale, contact)); err != nil {
+			return err
+		}
+		return t.tellContact(contact)
 	})
 }
 

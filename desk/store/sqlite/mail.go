@@ -109,9 +109,6 @@ func (t *tx) mailAnswer(d *draft, e *store.Event, to string) error {
 	return t.insertMail(&store.Mail{Kind: store.MailAnswers, To: to, Locale: d.Locale, Conv: d.ID, First: e.PSeq, Due: t.now() + store.AnswerDelay.Milliseconds()})
 }
 
-// replyTo returns the address to which the customer of a conversation wants answers by mail, "" = none.
-func replyTo(*store.Conversation) string { return "" }
-
 // SealMail implements store.MailWrites.
 func (db *DB) SealMail(ctx context.Context, id string) (uint64, error) {
 	return written(ctx, db, func(t *tx) (upto uint64, err error) {

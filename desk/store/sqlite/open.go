@@ -30,7 +30,6 @@ type Options struct {
 	Wait        time.Duration      // deadline of account writes whose context has none, default 2 s
 	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
 	Mail        bool               // queue what agents write to customers who wait for it by mail; without a reader it would only pile up
-	Outbox      bool               // keep state changes in the outbox until OutboxDone; without a reader they would only pile up
 	InOrder     bool               // the file is as it was when it was last closed: Open then does not read all of it
 	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB
 	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database
@@ -54,6 +53,7 @@ type DB struct {
 	commands atomic.Uint64
 	failures atomic.Uint64
 	latency  latency
+	news     outboxNews
 }
 
 var _ store.Store = (*DB)(nil)

@@ -60,11 +60,3 @@ func (r *reader) Closings(ctx context.Context, since int64) (store.Closings, err
 		FROM conversation WHERE state = 'closed' AND closed_at >= ?`, since).Scan(&c.Served, &c.Abandoned)
 	return c, err
 }
-
-// Outbox implements store.Reader.
-func (r *reader) Outbox(ctx context.Context, limit int) ([]store.OutboxRow, error) {
-	return list(ctx, r.db, func(s scanner) (o store.OutboxRow, err error) {
-		err = s.Scan(&o.ID, &o.Topic, &o.Conv, &o.Seq, &o.Payload, &o.Time)
-		return o, err
-	}, `SELECT id, topic, conversation, seq, payload, created FROM outbox ORDER BY id LIMIT ?`, limit)
-}

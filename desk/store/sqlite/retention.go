@@ -101,7 +101,7 @@ func (t *tx) dropHead(c *store.Conversation) error {
 	if err := t.rollGone(c.ID); err != nil {
 		return err
 	}
-	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropMails, sqlDropConv} {
+	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropMails, sqlDropTag, sqlDropHook, sqlDropConv} {
 		if err := t.exec(query, c.ID); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,10 @@ func TestEraseLeavesNothing(t *testing.T) {
 func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 	r := newRig(t, Options{})
 	lin := r.agent.Actor()
+	hook, err := r.CreateWebhook(t.Context(), store.Webhook{URL: "https://shop.example", Secrets: []string{strings.Repeat("s", store.MinSecret)}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	opened := r.must(store.Open{Contact: r.contact})
 	conv := opened.Conv.ID
 	said := r.must(store.Append{Conv: conv, From: r.contact.Actor(), ClientID: "a", Body: "hello bot"})
@@ -35,6 +40,9 @@ func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 	r.must(store.Move{Conv: conv, Trigger: store.TakeOver, By: lin})
 	r.must(store.Append{Conv: conv, From: lin, ClientID: "b", Body: "I am a person"})
 	r.must(store.Tag{Conv: conv, By: lin, Add: []string{"vip"}})
+	if err := r.SaveHook(t.Context(), store.HookProgress{Hook: hook.ID, Keep: []store.HookEvent{{OutboxRow: store.OutboxRow{Seq: 1, Conv: conv}}}}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := r.AddAttachment(t.Context(), store.Attachment{Conv: conv, Uploader: lin, Name: "x", Type: "text/plain", Size: 1, Storage: "s", State: store.FileReady}, store.Quota{}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +78,9 @@ func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 		if n := count(`SELECT count(*) FROM `+table+` WHERE conversation = ?`, conv); n != 0 {
 			t.Errorf("%d rows of %s", n, table)
 		}
+	}
+	if n := count(`SELECT count(*) FROM outbox WHERE conversation = ? AND tags <> ''`, conv); n != 0 {
+		t.Errorf("%d rows with tags", n)
 	}
 	if n := count(`SELECT count(*) FROM message_words`); n != 0 {
 		t.Errorf("words of %d messages", n)

@@ -30,6 +30,7 @@ func (t *tx) warn(c store.Warn) (store.Outcome, error) {
 	if err := t.add(d, store.Event{Kind: store.KindNotice, From: store.Actor{Kind: store.System}, Body: c.Body, Payload: c.Payload}); err != nil {
 		return head, err
 	}
+	d.At = d.events[len(d.events)-1].Time
 	d.WarnedAt = d.At
 	return t.save(d)
 }

@@ -224,6 +224,11 @@ func (t *tx) tag(c store.Tag) (store.Outcome, error) {
 	if len(after.TagList()) > store.MaxTags {
 		return head, store.ErrTooMany
 	}
+	if after.Tags != d.Tags {
+		if err := t.tellConv(&after.Conversation, store.EventTags, tagsChanged(d.TagList(), after.TagList())); err != nil {
+			return head, err
+		}
+	}
 	return store.Outcome{Conv: after.Conversation, Touched: after.Tags != d.Tags}, nil
 }
 
@@ -247,7 +252,10 @@ func (t *tx) rate(c store.Rate) (store.Outcome, error) {
 	}
 	head.Touched = c.Score != d.Score || c.Comment != d.Comment
 	head.Conv.Score, head.Conv.Comment = c.Score, c.Comment
-	return head, t.rollRating(&head.Conv, c.Score)
+	if err := t.rollRating(&head.Conv, c.Score); err != nil {
+		return head, err
+	}
+	return head, t.tellConv(&d.Conversation, store.EventRated, store.TagChange{})
 }
 
 // SaveMarks implements store.StaffWrites.
@@ -319,7 +327,7 @@ func (db *DB) changeContact(ctx context.Context, id string, change func(*tx, *st
 			return err
 		}
 		done <- c
-		return nil
+		return t.tellContact(id)
 	})
 	if err != nil {
 		return store.Contact{}, err

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -43,10 +42,7 @@ func (t *tx) step(d *draft, in store.Input) error {
 		}
 	}
 	d.Conversation = next
-	if err := t.add(d, store.Event{Kind: store.KindEvent, From: in.By, Change: &change}); err != nil {
-		return err
-	}
-	return t.tell(d, &change)
+	return t.add(d, store.Event{Kind: store.KindEvent, From: in.By, ClientID: in.ClientID, Change: &change})
 }
 
 // behind puts a conversation that enters the queue now behind everything that waits there, even if the clock has been
@@ -142,18 +138,6 @@ func (t *tx) noSeat(agent string) error {
 		return notFound(err)
 	}
 	return fmt.Errorf("%w: %d of %d", store.ErrCapacity, active, capacity)
-}
-
-// tell writes the change into the outbox, if there is one.
-func (t *tx) tell(d *draft, change *store.Change) error {
-	if !t.db.o.Outbox {
-		return nil
-	}
-	payload, err := json.Marshal(change)
-	if err != nil {
-		return err
-	}
-	return t.exec(sqlOutbox, "conversation."+change.Event, d.ID, d.LastSeq, payload, t.now())
 }
 
 // reconcile sets the counters that differ from the rows.

@@ -165,7 +165,10 @@ func (t *tx) learn(contact string, attributes map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(`UPDATE contact SET attributes = ? WHERE id = ?`, string(b), contact)
+	if err := t.exec(`UPDATE contact SET attributes = ? WHERE id = ?`, string(b), contact); err != nil {
+		return err
+	}
+	return t.tellContact(contact)
 }
 
 // acceptTurn notes until when the bot may answer.

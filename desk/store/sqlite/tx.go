@@ -21,8 +21,10 @@ const (
 	convFrom     = ` FROM conversation c JOIN contact p ON p.id = c.contact `
 	eventColumns = `conversation, seq, coalesce(pseq, 0), id, kind, sender_kind, sender_id, sender_name, coalesce(client_id, ''), body, meta, created`
 
-	sqlConv      = `SELECT ` + convColumns + convFrom + `WHERE c.id = ?`
-	sqlOpenOf    = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at DESC LIMIT 1`
+	sqlConv     = `SELECT ` + convColumns + convFrom + `WHERE c.id = ?`
+	sqlOpenOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at DESC LIMIT 1`
+	sqlOpenedBy = `SELECT ` + convColumns + convFrom + `JOIN message m ON m.conversation = c.id AND m.seq = 1
+		WHERE c.contact = ? AND m.sender_kind = ? AND m.sender_id = ? AND m.client_id = ?`
 	sqlByClient  = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND sender_kind = ? AND sender_id = ? AND client_id = ?`
 	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created, doc)
 		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, nullif(?, 0))`
@@ -44,7 +46,6 @@ const (
 	sqlMember     = `SELECT count(*) FROM group_member WHERE grp = ? AND agent = ?`
 	sqlLastQueued = `SELECT coalesce((SELECT queued_at FROM conversation WHERE state = 'queued' AND priority = ? ORDER BY queued_at DESC LIMIT 1), 0)`
 	sqlOtherOf    = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed' AND id <> ?`
-	sqlOutbox     = `INSERT INTO outbox (topic, conversation, seq, payload, created) VALUES (?, ?, ?, ?, ?)`
 	sqlSite       = `SELECT s.bot_name, s.bot, coalesce(b.name, ''), s.grp, s.reopen_window, s.reopen_to_bot FROM site s LEFT JOIN bot b ON b.id = s.bot WHERE s.id = ?`
 )
 
@@ -71,6 +72,9 @@ type tx struct {
 	maxDoc int64      // highest doc that exists or was given away; 0 = not known yet
 
 	minute int64 // the last minute counted in the roll-ups
+
+	want want // of the outbox
+	told bool // rows of the outbox are in this transaction
 
 	begin, end, rollback, savepoint, undo, release string
 }

@@ -199,7 +199,7 @@ func (w *writer) answer(o *op) {
 // commit runs one group in one transaction. A failing command is undone alone. A failing transaction fails all its
 // commands.
 func (w *writer) commit(group []*op) {
-	w.tx.words = w.tx.words[:0]
+	w.tx.words, w.tx.told = w.tx.words[:0], false
 	err := w.tx.exec(w.tx.begin)
 	if err == nil {
 		for _, o := range group {
@@ -216,6 +216,7 @@ func (w *writer) commit(group []*op) {
 		if err != nil {
 			// SQLite may have rolled back by itself. This rollback then fails, which is fine.
 			_ = w.tx.exec(w.tx.rollback)
+			w.tx.want = 0
 		}
 	}
 	if err == nil {
@@ -226,6 +227,9 @@ func (w *writer) commit(group []*op) {
 			w.db.failures.Add(1)
 		}
 		w.failed.Store(f)
+		if w.tx.told {
+			w.db.news.tell()
+		}
 		return
 	}
 	w.db.failures.Add(1)
@@ -246,7 +250,7 @@ func (w *writer) command(o *op) error {
 	words := len(w.tx.words)
 	out, err := w.contained(o)
 	if err != nil {
-		w.tx.words = w.tx.words[:words]
+		w.tx.words, w.tx.want = w.tx.words[:words], 0
 		out.Events, out.Err = nil, classify(err)
 		if undo := w.tx.exec(w.tx.undo); undo != nil { // SQLite has rolled everything back, because of err
 			return errors.Join(err, undo)

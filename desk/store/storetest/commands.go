@@ -365,27 +365,3 @@ func testAbandoned(t *testing.T, r *rig) {
 		t.Errorf("since later: %+v %v", c, err)
 	}
 }
-
-// Each state change is one row of the outbox, and nothing else is.
-func testOutbox(t *testing.T, r *rig) {
-	ann := r.visitor()
-	conv := r.assigned(ann, r.lin)
-	r.do(text(conv.ID, ann.Actor(), "hello"))
-	r.refused(store.Move{Conv: conv.ID, Trigger: store.TakeOver, By: r.moe.Actor()}, store.ErrConflict)
-	r.do(store.Move{Conv: conv.ID, Trigger: store.Return, By: r.lin.Actor(), Note: "n"})
-	rows, err := r.Cold().Outbox(t.Context(), 10)
-	r.must(err)
-	want := []store.OutboxRow{{Topic: "conversation.opened", Seq: 1}, {Topic: "conversation.taken", Seq: 2}, {Topic: "conversation.returned", Seq: 4}}
-	if len(rows) != len(want) {
-		t.Fatalf("%d rows, want %d", len(rows), len(want))
-	}
-	for i, row := range rows {
-		if row.Topic != want[i].Topic || row.Seq != want[i].Seq || row.Conv != conv.ID || len(row.Payload) == 0 || row.Time == 0 {
-			t.Errorf("row %d: %+v", i, row)
-		}
-	}
-	r.must(r.OutboxDone(t.Context(), rows[1].ID))
-	if rest, err := r.Cold().Outbox(t.Context(), 10); err != nil || len(rest) != 1 || rest[0].ID != rows[2].ID {
-		t.Errorf("rest %+v %v", rest, err)
-	}
-}

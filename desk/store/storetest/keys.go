@@ -168,7 +168,7 @@ func testNotices(t *testing.T, r *rig) {
 		}
 		after := out.Conv
 		if after.State != c.State || !after.Owner.Is(c.Owner) || after.Rev != c.Rev || after.Epoch != c.Epoch || after.WaitingSince != c.WaitingSince ||
-			after.WaitingSince == 0 || after.RepliedAt != c.RepliedAt || after.Preview != "hello" {
+			after.WaitingSince == 0 || after.RepliedAt != c.RepliedAt || after.Preview != "hello" || after.At != c.At { // which would keep a silent chat open
 			t.Errorf("%s: %+v became %+v", c.State, c, after)
 		}
 		if again := r.do(say(c.ID, shop, "1")); !again.Dup || again.Events[0].ID != e.ID {
@@ -177,6 +177,10 @@ func testNotices(t *testing.T, r *rig) {
 		if other := r.do(say(c.ID, bank, "1")); other.Dup {
 			t.Errorf("another program's message: %+v", other)
 		}
+	}
+	warned := r.do(store.Warn{Conv: conv.ID, Seq: r.head(conv.ID).LastSeq, Body: "soon"}).Conv
+	if c := r.do(say(conv.ID, shop, "warned")).Conv; c.WarnedAt != warned.WarnedAt || c.WarnedAt == 0 {
+		t.Errorf("a program's text ends the warning: %+v", c)
 	}
 	if out := r.do(store.Tag{Conv: conv.ID, By: shop, Add: []string{"parcel"}}); out.Conv.Tags != "parcel" {
 		t.Errorf("tags %q", out.Conv.Tags)

@@ -19,7 +19,7 @@ import (
 type Backend struct {
 	// New returns the place of a new, empty database; another process can open it, too.
 	New func(t testing.TB) string
-	// Open opens the database at a place with Outbox on.
+	// Open opens the database at a place.
 	Open func(ctx context.Context, place string, now func() time.Time) (store.Store, error)
 	// Rounds is how many times two agents race for one conversation.
 	Rounds int
@@ -40,7 +40,7 @@ func Run(t *testing.T, b Backend) {
 		{"Open", testOpen}, {"Dedupe", testDedupe}, {"Refusals", testRefusals}, {"BotTurn", testBotTurn}, {"LateBot", testLateBot},
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
 		{"Groups", testGroups}, {"Force", testForce}, {"Seize", testSeize}, {"Missed", testMissed}, {"Warn", testWarn}, {"Leave", testLeave}, {"QueueFull", testQueueFull}, {"Staff", testStaff}, {"LastAgent", testLastAgent}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
-		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
+		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"OutboxBegins", testOutboxBegins}, {"OutboxTrim", testOutboxTrim}, {"Hooks", testHooks}, {"HookEvents", testHookEvents}, {"OpenByProgram", testOpenByProgram}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Erase", testErase}, {"EraseOpen", testEraseOpen}, {"Visits", testVisits}, {"Contacts", testContacts}, {"Merge", testMerge}, {"Secret", testSecret},
 		{"Bots", testBots}, {"BotUsage", testBotUsage}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},

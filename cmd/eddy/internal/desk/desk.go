@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics"
@@ -52,6 +53,7 @@ type deskFlags struct {
 	siteVisitors int
 	keepIP       string
 	logins       loginFlags
+	keepEvents   time.Duration
 	uploads      uploadFlags
 	mail         mailFlags
 }
@@ -71,6 +73,9 @@ func (f *deskFlags) check() error {
 	}
 	if f.connsPerIP < 0 {
 		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
+	}
+	if f.keepEvents < hooks.GiveUp {
+		return fmt.Errorf("--keep-events is %v: give %v or more, because webhooks are tried for so long", f.keepEvents, hooks.GiveUp)
 	}
 	if f.hsts != 0 && f.hsts < time.Second {
 		return fmt.Errorf("--hsts is %v: give 1s or more, such as 720h, or 0 to tell browsers nothing", f.hsts)
@@ -158,6 +163,7 @@ func (f *deskFlags) options() desk.Options {
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
+		KeepEvents: f.keepEvents,
 	}
 }
 
@@ -192,6 +198,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)
+	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")

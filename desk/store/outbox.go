@@ -1,0 +1,100 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// EventType says what an outbox row is about.
+type EventType string
+
+// Types of outbox rows. Each change of a conversation is exactly one row, of the first type that fits.
+const (
+	EventOpened   EventType = "conversation.opened"
+	EventClosed   EventType = "conversation.closed"
+	EventAssigned EventType = "conversation.assigned" // an agent has it now
+	EventState    EventType = "conversation.state"    // every other change of state or owner
+	EventTags     EventType = "conversation.tags"
+	EventRated    EventType = "conversation.rated"
+	EventMessage  EventType = "message.created"
+	EventContact  EventType = "contact.changed"
+)
+
+// EventTypes returns every type, in the order of the pages.
+func EventTypes() []EventType {
+	return []EventType{EventOpened, EventMessage, EventAssigned, EventState, EventClosed, EventTags, EventRated, EventContact}
+}
+
+// Valid reports whether the type exists.
+func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
+
+// TypeOf returns the type of the row for an event of a conversation.
+func TypeOf(e *Event) EventType {
+	ch := e.Change
+	switch {
+	case ch == nil:
+		return EventMessage
+	case ch.From == None:
+		return EventOpened
+	case ch.State == Closed:
+		return EventClosed
+	case ch.Owner.Kind == Agent && !ch.Owner.Is(ch.Was):
+		return EventAssigned
+	}
+	return EventState
+}
+
+// OutboxRow names something that has happened. It holds no text that somebody wrote, besides tags. The rest is read
+// when a program is told.
+type OutboxRow struct {
+	Seq     int64  // in the order of commits, with gaps, never used again
+	ID      string // unique for ever
+	Type    EventType
+	Site    string // id
+	Conv    string // "" of EventContact
+	Contact string
+	Event   uint64 // number in the conversation, 0 of EventTags, EventRated and EventContact
+	Tags    TagChange
+	Time    int64 // Unix milliseconds
+}
+
+// TagChange is what an EventTags is about.
+type TagChange struct {
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+}
+
+// Lane returns what rows are kept in order by: the conversation, or the contact where there is none.
+func (r *OutboxRow) Lane() string { return cmp.Or(r.Conv, r.Contact) }
+
+// OutboxPage are rows of the outbox.
+type OutboxPage struct {
+	Rows  []OutboxRow
+	Floor int64 // rows up to this one have been deleted
+	Last  int64 // number that was given last, 0 = none
+}
+
+// OutboxTrim says which rows of the outbox to delete: those that are older than Before, and those beyond the newest Keep.
+type OutboxTrim struct {
+	Before int64 // Unix milliseconds
+	Keep   int64
+	Limit  int // rows of one call
+}
+
+// OutboxWrites are about the rows of what has happened, which are written in the transaction of the change. They are written only
+// while a webhook or an API key with the scope perm.KeyEvents exists. When the first of them comes, the outbox begins
+// anew, so that no reader takes what was not written for nothing. Any goroutine.
+type OutboxWrites interface {
+	// OutboxNews returns a channel that is closed when rows have been committed after the call.
+	OutboxNews() <-chan struct{}
+	// TrimOutbox deletes rows, the oldest first. more means that Limit has ended it. It blocks until committed and
+	// honours ctx.
+	TrimOutbox(ctx context.Context, t OutboxTrim) (more bool, err error)
+}
+
+// OutboxReader reads the outbox. Methods block and honour ctx.
+type OutboxReader interface {
+	// Outbox returns at most limit rows behind one, in order. If OutboxPage.Floor is above after, rows are missing.
+	Outbox(ctx context.Context, after int64, limit int) (OutboxPage, error)
+}
