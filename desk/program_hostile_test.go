@@ -36,7 +36,7 @@ func TestHostileProgram(t *testing.T) {
 		{head + "?limit=99999999999999999999999", 400, "0 to 100"},
 		{head + "?from=x", 400, "from"},
 		{head + "?to=-1", 400, "to"},
-		{head + "?state=open", 400, "bot, queued, assigned or closed"},
+		{head + "?state=open", 400, "bot, queued, assigned, deferred or closed"},
 		{head + "?sort=up", 400, "sort"},
 		{head + "?state=bot&state=closed", 400, "state"},
 		{head + "/none", 404, "no such conversation"},

@@ -34,7 +34,7 @@ func TestLeftMessage(t *testing.T) {
 
 	agent := b.stranger("agent", desktop, 800, d.url("/console"))
 	login(agent, d.login, d.password)
-	agent.until("it is in its list", node("messages-row")+`.textContent.includes('ann@example.com · Where is my parcel?') && `+node("left-count")+`.textContent === '1' && `+node("queue-count")+`.textContent === '0'`)
+	agent.until("it is in its list", node("messages-row")+`.textContent.match(/Ann.*ann@example.com\nWhere is my parcel\?/s) && `+node("left-count")+`.textContent === '1' && `+node("queue-count")+`.textContent === '0'`)
 	agent.shot("list")
 	agent.click("messages-row")
 	agent.click("take")

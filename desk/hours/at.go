@@ -13,7 +13,7 @@ func (s *Schedule) At(t time.Time) (open bool, until time.Time) {
 		return true, time.Time{}
 	}
 	y, m, d := t.In(s.zone).Date()
-	day := time.Date(y, m, d-1, 0, 0, 0, 0, time.UTC) // the clock may have been set back over midnight
+	day := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	for i := range lookahead {
 		for _, span := range s.on(day) {
 			from, to := s.reached(day, span.from), s.reached(day, span.to)

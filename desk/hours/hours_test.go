@@ -178,6 +178,7 @@ func TestAtMinuteByMinute(t *testing.T) {
 		"America/Sao_Paulo":   time.Date(2018, 2, 17, 0, 0, 0, 0, time.UTC),
 		"America/Havana":      time.Date(2026, 10, 31, 0, 0, 0, 0, time.UTC),
 		"Australia/Lord_Howe": time.Date(2026, 4, 4, 0, 0, 0, 0, time.UTC),
+		"America/St_Johns":    time.Date(2010, 11, 6, 0, 0, 0, 0, time.UTC), // one minute after midnight
 		"Asia/Kathmandu":      time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC),
 	} {
 		s := parse(t, Hours{Zone: zone, Week: every("00:00-00:45, 01:15-01:45, 01:50-02:20, 23:00-24:00")})

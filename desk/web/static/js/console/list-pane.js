@@ -86,8 +86,8 @@ export class ListPane {
 	#leftMessage(row, now) {
 		const { since = row.at } = row;
 		const model = this.#model(row, now);
-		const text = row.reply_to && !model.draft ? t('console.left.preview', { email: row.reply_to, text: model.preview }) : model.preview;
-		return { ...model, preview: text, wait: stamp(since), waitLabel: t('console.left.since', { time: fullTime(since) }), level: '' };
+		const lines = [row.reply_to, model.preview.replace(/\s+/g, ' ')].filter(Boolean).join('\n');
+		return { ...model, preview: lines, wait: stamp(since), waitLabel: t('console.left.since', { time: fullTime(since) }), level: '' };
 	}
 
 	// A row of a list that is not live: when it began, and what was found or said last.
