@@ -58,6 +58,18 @@ func TestAdministratorSetsUpATeam(t *testing.T) {
 	boss.visible("done")
 	look(boss, "group")
 
+	boss.click("nav-sites")
+	boss.click("site-row-link")
+	boss.click("rules")
+	boss.fill("field-rule_page_0", "/returns")
+	boss.choose("field-rule_priority_0", "high")
+	boss.fill("field-try_page", "https://shop.example/returns")
+	boss.click("try")
+	boss.until("the rule would decide", node("tried")+`.textContent.startsWith('Rule 1 fits. Group: Everybody. Priority: High.')`)
+	look(boss, "rules")
+	boss.click("save")
+	boss.visible("done")
+
 	boss.click("nav-agents")
 	boss.click("new")
 	boss.fill("field-login", "Lin Wei")

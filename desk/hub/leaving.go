@@ -12,10 +12,11 @@ import (
 // reasonAgentAway is the reason of a return to the queue because the agent is there but away.
 const reasonAgentAway = "agent_away"
 
-// use notes that somebody works with an agent's session. Commands that clients send by themselves do not count.
+// use notes that somebody works with an agent's session. Commands that clients send by themselves do not count; a ping never
+// gets here.
 func (s *Session) use(payload any) {
 	switch payload.(type) {
-	case *proto.Ping, *proto.Receipt, *proto.Sync, *proto.FileLinks, *proto.Agents:
+	case *proto.Receipt, *proto.Sync, *proto.FileLinks, *proto.Agents:
 		return
 	}
 	s.used.Store(s.hub.o.Now().UnixMilli())

@@ -19,12 +19,13 @@ func (r *rig) ruled(key string, rules ...store.RouteRule) store.Site {
 // testRules: the first rule that fits decides about group, priority and skills when a conversation enters the queue at
 // its end, and not again when it comes back.
 func testRules(t *testing.T, r *rig) {
-	sales, billing := r.group("sales", r.lin, r.moe), r.group("billing", r.lin)
+	sales, billing, named := r.group("sales", r.lin, r.moe), r.group("billing", r.lin), r.group("named")
 	r.site = r.ruled("ruled",
 		store.RouteRule{Page: "/prices", Begins: true, Group: sales.ID},
 		store.RouteRule{Attribute: "plan", Value: "gold", Priority: "urgent", Skills: "contracts"},
 		store.RouteRule{Answer: "refund", Group: billing.ID, Priority: "low"},
-		store.RouteRule{Language: "zh", Skills: "chinese"})
+		store.RouteRule{Language: "zh", Skills: "chinese"},
+		store.RouteRule{Page: "nowhere", Group: named.ID})
 	open := func(change func(*store.Open)) store.Conversation {
 		o := store.Open{Contact: r.visitor(), Human: true, Page: "https://shop.example/cart"}
 		change(&o)
@@ -60,7 +61,7 @@ func testRules(t *testing.T, r *rig) {
 	r.do(store.Move{Conv: gold.ID, Trigger: store.TakeOver, By: r.lin.Actor()})
 	r.do(store.Move{Conv: gold.ID, Trigger: store.AgentClose, By: r.lin.Actor()})
 	is("reopened", r.do(store.Move{Conv: gold.ID, Trigger: store.ReopenToQueue, By: r.lin.Actor()}).Conv, sales.ID, store.PriorityUrgent, "contracts")
-	if err := r.DeleteGroup(t.Context(), billing.ID); !errors.Is(err, store.ErrInUse) {
+	if err := r.DeleteGroup(t.Context(), named.ID); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("a group that a rule names is deleted: %v", err)
 	}
 }
