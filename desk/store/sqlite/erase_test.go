@@ -40,3 +40,33 @@ func TestErasedIsOverwritten(t *testing.T) {
 		t.Error("the message can be read from the file")
 	}
 }
+
+// The row of an erased contact says nothing, whatever was stored about it, and whatever a bot has learnt meanwhile.
+func TestErasedContactIsEmpty(t *testing.T) {
+	r := newRig(t, Options{})
+	opened := r.must(store.Open{Contact: r.contact})
+	turn := r.must(store.Append{Conv: opened.Conv.ID, From: r.contact.Actor(), ClientID: "a", Body: "hello"}).Turn
+	r.must(store.Visited{Contact: r.contact.ID, Facts: store.Facts{Page: "https://shop.example/", At: 1}})
+	if _, err := r.PatchContact(t.Context(), store.ContactPatch{Contact: r.contact.ID, Name: "Ann", Attributes: map[string]string{"email": "ann@example.com"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.NoteContact(t.Context(), r.contact.ID, "calls on Mondays"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetLocale(t.Context(), r.contact.ID, "de"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.EraseContact(t.Context(), r.contact.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.must(store.BotTurn{Conv: opened.Conv.ID, Turn: turn, Say: []store.Say{{Body: "late"}}, Attributes: map[string]string{"plan": "gold"}})
+	r.must(store.Move{Conv: opened.Conv.ID, Trigger: store.Block, By: r.agent.Actor()})
+	if d, err := r.EraseMore(t.Context(), 100); err != nil || d.Conversations != 1 {
+		t.Fatal(d, err)
+	}
+	var got, keys string
+	if err := r.cold.db.QueryRowContext(t.Context(), `SELECT concat_ws('|', name, external, verified, locale, attributes, facts, note, erasing), (SELECT count(*) FROM contact_key) FROM contact WHERE id = ?`,
+		r.contact.ID).Scan(&got, &keys); err != nil || got != visitorName(r.contact.ID)+"||0||{}|||0" || keys != "0" {
+		t.Errorf("%s, %s keys, %v", got, keys, err)
+	}
+}
