@@ -269,6 +269,39 @@ func TestStreamCustomerGoes(t *testing.T) {
 	r.waitFor("what was written to be stored", func() bool { return slices.Contains(r.stored(conv), "one two…|generated") })
 }
 
+// The pieces of one attempt are numbered from 0, and those of the second begin anew.
+func TestStreamPiecesAreNumbered(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	var asked atomic.Int32
+	goOn := make(chan struct{})
+	r.assistant("", func(s *stream, _ string) {
+		if asked.Add(1) == 1 {
+			s.event("nonsense")
+			return
+		}
+		s.say("Hello")
+		<-goOn
+		s.end()
+	})
+	ann := r.customer()
+	conv := r.open(ann, "bot")
+	ann.Send(conv, "hi")
+	r.other(ann, piece("Hello"))
+	close(goOn)
+	r.event(ann, conv, fromBot)
+	var got []proto.Partial
+	for _, f := range ann.Others() {
+		if f.T == "ev.partial" {
+			var p proto.Partial
+			f.Decode(&p)
+			got = append(got, p)
+		}
+	}
+	if len(got) != 3 || got[0].N != 0 || got[1].N != 0 || got[2].N != 1 || got[2].Text != "Hello" || got[0].Turn == "" || got[0].Turn != got[2].Turn {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A customer who does not read holds no stream.
 func TestStreamOfASlowCustomer(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
