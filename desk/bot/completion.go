@@ -84,25 +84,30 @@ func (q *completion) send(a *ask, probe bool) {
 		over(nil, err, false)
 		return
 	}
+	alive := func() {
+		begun.Store(true)
+		idle.Reset(ms(l.IdleMS))
+	}
 	w.client.Open(r, func(resp *http.Response, err error) {
 		go func() { // the callback runs on a loop, and the body is read by waiting for it
 			if err != nil {
 				over(nil, err, !errors.Is(err, safehttp.ErrForbidden))
 				return
 			}
-			defer func() { _ = resp.Body.Close() }() // nobody reads any more
-			if resp.StatusCode != http.StatusOK {
-				over(nil, &statusError{resp.StatusCode}, true)
-				return
-			}
-			h := &heard{q: q, alive: func() {
-				begun.Store(true)
-				idle.Reset(ms(l.IdleMS))
-			}}
-			err := h.listen(resp)
+			h, err := q.hear(resp, alive)
 			over(h, err, !q.shown)
 		}()
 	})
+}
+
+// hear reads an answer. The result is nil if the status is one of failure.
+func (q *completion) hear(resp *http.Response, alive func()) (*heard, error) {
+	defer func() { _ = resp.Body.Close() }() // nobody reads any more
+	if resp.StatusCode != http.StatusOK {
+		return nil, &statusError{resp.StatusCode}
+	}
+	h := &heard{q: q, alive: alive}
+	return h, h.listen(resp)
 }
 
 // statusError is an answer with a status other than 200.

@@ -242,6 +242,101 @@ func TestStreamRacesTakeOver(t *testing.T) {
 	}
 }
 
+// A customer who has gone ends the stream; what was written until then is stored, so that both sides see the same.
+func TestStreamCustomerGoes(t *testing.T) {
+	var ahead atomic.Int64
+	r := newRig(t, Options{Limits: testLimits(), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	goOn := make(chan struct{})
+	m, _ := r.assistant("", func(s *stream, _ string) {
+		s.say("one ")
+		<-goOn
+		s.say("two")
+		s.gone()
+	})
+	ann := r.customer()
+	conv := r.open(ann, "bot")
+	ann.Send(conv, "count")
+	r.other(ann, piece("one"))
+	ann.Close()
+	r.waitFor("the customer to be gone", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		return len(r.hub.sessions.contacts) == 0
+	})
+	ahead.Store(int64(goneAfter))
+	close(goOn)
+	r.waitFor("the stream to end", func() bool { return m.ended.Load() == 1 })
+	r.waitFor("what was written to be stored", func() bool { return slices.Contains(r.stored(conv), "one two…|generated") })
+}
+
+// The pieces of one attempt are numbered from 0, and those of the second begin anew.
+func TestStreamPiecesAreNumbered(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	var asked atomic.Int32
+	goOn := make(chan struct{})
+	r.assistant("", func(s *stream, _ string) {
+		if asked.Add(1) == 1 {
+			s.event("nonsense")
+			return
+		}
+		s.say("Hello")
+		<-goOn
+		s.end()
+	})
+	ann := r.customer()
+	conv := r.open(ann, "bot")
+	ann.Send(conv, "hi")
+	r.other(ann, piece("Hello"))
+	close(goOn)
+	r.event(ann, conv, fromBot)
+	var got []proto.Partial
+	for _, f := range ann.Others() {
+		if f.T == "ev.partial" {
+			var p proto.Partial
+			f.Decode(&p)
+			got = append(got, p)
+		}
+	}
+	if len(got) != 3 || got[0].N != 0 || got[1].N != 0 || got[2].N != 1 || got[2].Text != "Hello" || got[0].Turn == "" || got[0].Turn != got[2].Turn {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A customer who does not read holds no stream.
+func TestStreamOfASlowCustomer(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	m, _ := r.assistant("", func(s *stream, _ string) {
+		for range 50 {
+			s.say("word ")
+		}
+		s.end()
+	})
+	ann := r.customer()
+	conv := r.open(ann, "bot")
+	r.mu.Lock()
+	w := r.wires[len(r.wires)-1]
+	r.mu.Unlock()
+	w.mu.Lock()
+	w.stall = true
+	w.mu.Unlock()
+	ann.Send(conv, "hello")
+	r.waitFor("the stream to end", func() bool { return m.ended.Load() == 1 })
+	r.waitFor("the answer to be stored", func() bool { return len(r.stored(conv)) == 1 })
+}
+
+// stored returns the texts of the bot in a conversation.
+func (r *rig) stored(conv string) (all []string) {
+	r.t.Helper()
+	events, _, err := r.db.Cold().Events(r.ctx, conv, store.CustomerSide, 0, 100, 1<<20)
+	r.ok(err)
+	for _, e := range events {
+		if e.Kind == store.KindText && e.From.Kind == store.Bot {
+			all = append(all, e.Body+"|"+e.Payload)
+		}
+	}
+	return all
+}
+
 // What goes wrong in the middle is followed by an apology and a person, and never by half an answer.
 func TestStreamFaults(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -140,7 +140,9 @@ export class MessageList {
 		if (!hidden) {
 			const node = bubble({ text: partial.text, mine: false, time: Date.now(), from: 'bot', generated: true });
 			node.dataset.testid = 'partial-message';
-			this.partialNode.replaceChildren(node);
+			const group = groupOf({ from: partial.from }, { mine: false, same: false, name: this.nameOf(partial.from) });
+			group.body.append(node);
+			this.partialNode.replaceChildren(group.node);
 		}
 		if (this.partialNode.hidden !== hidden) this.partialNode.hidden = hidden;
 	}
