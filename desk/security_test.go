@@ -32,7 +32,7 @@ func routeRights() map[string]string {
 		"POST /api/v1/widget/session": "p", "POST /api/v1/widget/uploads": "k", "GET /files/{id}": "k", "POST /api/v1/bot/turns/{id}": "k",
 		"GET /api/v1/agent/me": "asmr", "POST /api/v1/agent/ticket": "asmr", "POST /api/v1/agent/password": "asmr",
 		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm",
-		"GET /wall": "smr", "GET /wall/reports": "smr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "smr",
+		"GET /wall": "smr", "GET /wall/reports": "asmr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "asmr",
 		"POST /api/v1/supervisor/agents/{id}/status": "sm",
 		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "mr",
 	}
