@@ -87,6 +87,7 @@ func (l *lives) live(word string) {
 	l.do(store.Move{Conv: conv, Trigger: store.ReopenToQueue, By: lin})
 	l.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: moe})
 	l.do(store.Move{Conv: conv, Trigger: store.CustomerClose, By: customer})
+	l.do(store.Rate{Conv: conv, By: customer, Score: 4})
 }
 
 func (l *lives) report() []store.ReportRow {
@@ -119,7 +120,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`,
 		`DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`,
-		`DROP INDEX conversation_rated`, `DROP TABLE counted`, `DROP TABLE rollup_tag_15m`, `DROP TABLE rollup_gone`, `DELETE FROM schema_version WHERE version >= 7`,
+		`DROP INDEX conversation_rated`, `DROP TABLE counted`, `DROP TABLE rollup_tag_15m`, `DROP TABLE rollup_gone`, `DELETE FROM rollup_15m WHERE measure = 'rated'`, `DELETE FROM schema_version WHERE version >= 7`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)
