@@ -87,6 +87,7 @@ func (l *lives) live(word string) {
 	l.do(store.Move{Conv: conv, Trigger: store.ReopenToQueue, By: lin})
 	l.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: moe})
 	l.do(store.Move{Conv: conv, Trigger: store.CustomerClose, By: customer})
+	l.do(store.Rate{Conv: conv, By: customer, Score: 4})
 }
 
 func (l *lives) report() []store.ReportRow {
@@ -122,7 +123,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DROP TABLE bot_usage`, `DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`,
 		`DROP INDEX conversation_rated`, `DROP TABLE counted`, `DROP TABLE rollup_tag_15m`, `DROP TABLE rollup_gone`, `DROP TABLE mail`, `DROP TABLE password_reset`, `ALTER TABLE agent DROP COLUMN email`,
-		`DELETE FROM schema_version WHERE version >= 7`,
+		`DELETE FROM rollup_15m WHERE measure = 'rated'`, `DELETE FROM schema_version WHERE version >= 7`,
 		`DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`,
 		`DROP INDEX conversation_queue`, `DROP INDEX conversation_behind`, `CREATE INDEX conversation_queue ON conversation (priority, queued_at, id) WHERE state = 'queued'`,
 		`ALTER TABLE conversation DROP COLUMN skills`, `ALTER TABLE conversation DROP COLUMN relaxed`, `ALTER TABLE agent DROP COLUMN skills`, `ALTER TABLE agent DROP COLUMN languages`,
