@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 var resetLink = regexp.MustCompile(`https://desk\.example/reset#(\S+)`)
@@ -133,6 +134,10 @@ func TestResetIsLimited(t *testing.T) {
 			t.Errorf("another address: %d", status)
 		}
 		desktest.AuditLines(t, p.d.store, store.AuditQuery{Action: store.AuditReset}, 6+i)
+		testkit.Eventually(t, "an empty queue", func() bool { // a mail that is just being sent counts as well as its link
+			n, err := p.d.store.Cold().MailCounts(t.Context())
+			return err == nil && n.Queued == 0
+		})
 	}
 	s.Await(t, store.MaxResets)
 	clock.Move(store.ResetLife)

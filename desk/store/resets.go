@@ -18,7 +18,8 @@ func (AskReset) command() {}
 // ResetLife is how long the link of a mail about a forgotten password works.
 const ResetLife = time.Hour
 
-// MaxResets is how many links of one account work at once. More are not sent.
+// MaxResets is how many links of one account work at once, at most; while a mail is being sent it counts as well as its
+// link. More are not sent.
 const MaxResets = 3
 
 // ResetReader are the reads of links for forgotten passwords.

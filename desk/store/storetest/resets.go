@@ -76,6 +76,8 @@ func testResets(t *testing.T, r *rig) {
 			t.Errorf("after %s: %v", name, err)
 		}
 	}
+	a.Disabled = true
+	r.must(r.UpdateAgent(ctx, a))
 	for name, email := range map[string]string{"disabled": a.Email, "another address": "kim@shop.example", "no address": ""} {
 		if err := r.NewReset(ctx, a.ID, email, newToken()); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
