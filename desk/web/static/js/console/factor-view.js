@@ -34,7 +34,7 @@ export function factorForm({ login, password = '', cancel, onDone }) {
 		off: () => {
 			submit = () => factor.setUp(...entered());
 			const { secret: key, uri, qr } = factor.offer;
-			return [el('p', { text: t('factor.intro') }), el('img', { class: 'qr', src: qr, alt: t('factor.qr'), width: '232', height: '232' }),
+			return [el('p', { text: t('factor.intro') }), el('img', { class: 'qr', src: qr, alt: t('factor.qr'), width: '272', height: '272' }),
 				el('p', {}, el('span', { class: 'quiet', text: t('factor.secret') }), ' ', el('code', { class: 'codes', text: key.match(/.{1,4}/g).join(' '), data: { testid: 'factor-secret' } }), ' ',
 					el('a', { href: uri, text: t('factor.open') })),
 				...proofs('factor.code'), buttons(cancel, button('factor.save', 'factor-save', null, 'button primary'))];
