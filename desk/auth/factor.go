@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"encoding/base32"
 	"errors"
+	"image"
+	"image/draw"
 	"image/png"
 	"strings"
 	"time"
@@ -21,6 +23,7 @@ const (
 	factorBytes   = 20 // of a secret, as RFC 4226 recommends
 	factorDigits  = 6
 	qrPixels      = 232
+	qrMargin      = 20 // white around the code, which a camera needs on a dark page
 	recoveryBytes = 10 // 80 bits: a plain hash of it is enough
 )
 
@@ -47,8 +50,11 @@ func NewFactor(issuer, account string) (FactorOffer, error) {
 	if err != nil {
 		return FactorOffer{}, err
 	}
+	canvas := image.NewGray(image.Rect(0, 0, qrPixels+2*qrMargin, qrPixels+2*qrMargin))
+	draw.Draw(canvas, canvas.Rect, image.White, image.Point{}, draw.Src)
+	draw.Draw(canvas, image.Rect(qrMargin, qrMargin, qrMargin+qrPixels, qrMargin+qrPixels), img, image.Point{}, draw.Src)
 	var b bytes.Buffer
-	err = png.Encode(&b, img)
+	err = png.Encode(&b, canvas)
 	return FactorOffer{Secret: key.Secret(), URI: key.URL(), QR: b.Bytes()}, err
 }
 

@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"errors"
+	"image/color"
 	"image/png"
 	"net/url"
 	"slices"
@@ -45,8 +46,16 @@ func TestNewFactor(t *testing.T) {
 	if err != nil || u.Scheme != "otpauth" || u.Host != "totp" || u.Path != "/Desk desk.example:lin@desk.example" || u.Query().Get("secret") != o.Secret || u.Query().Get("issuer") != "Desk desk.example" {
 		t.Errorf("%s: %v", o.URI, err)
 	}
-	if _, err := png.Decode(bytes.NewReader(o.QR)); err != nil {
-		t.Error(err)
+	img, err := png.Decode(bytes.NewReader(o.QR))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range img.Bounds().Dx() { // a camera needs white around the code, whatever the page's colour
+		for _, c := range []color.Color{img.At(i, qrMargin-1), img.At(qrMargin-1, i)} {
+			if y := color.GrayModel.Convert(c).(color.Gray).Y; y != 255 {
+				t.Fatalf("the margin is %d at %d", y, i)
+			}
+		}
 	}
 	if other, err := NewFactor("Desk", "lin"); err != nil || other.Secret == o.Secret {
 		t.Errorf("the same secret again, %v", err)

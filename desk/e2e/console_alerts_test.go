@@ -2,7 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
 
 	"github.com/go-eddy/eddy/desk/perm"
 )
@@ -76,10 +80,43 @@ func TestConsoleAccountAndAlerts(t *testing.T) {
 	}
 	lin.shot("password")
 	change("lin", "a quite long secret", "a quite long secret", "the password is changed", `!`+node("password-dialog"))
-	login(other, "lin", "a quite long secret")
-	other.visible("mine")
+	secondFactor(lin, other, "lin", "a quite long secret")
 	lin.clean()
 	other.clean()
+}
+
+// secondFactor sets up the second factor of the account that is logged in, and logs it in elsewhere.
+func secondFactor(p, other *tab, name, password string) {
+	p.t.Helper()
+	p.click("menu-button")
+	p.click("menu-factor")
+	p.visible("factor-secret")
+	secret := strings.ReplaceAll(p.text("factor-secret"), " ", "")
+	code := func(later time.Duration) string {
+		code, err := totp.GenerateCode(secret, time.Now().Add(later))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return code
+	}
+	p.until("the picture is drawn", `document.querySelector('.qr')?.naturalWidth > 0`)
+	p.fill("factor-password", password)
+	p.fill("factor-code", code(0))
+	p.shot("factor")
+	p.click("factor-save")
+	p.until("there are ten recovery codes", `((e, b) => { if (/did not work/.test(e?.textContent) && !b.disabled) b.click(); return true; })(`+node("factor-error")+`, `+node("factor-save")+`) && document.querySelectorAll('[data-testid="factor-codes"] li').length === 10`)
+	p.shot("recovery")
+	p.click("factor-kept")
+	p.gone("factor-dialog")
+	other.fill("login-user", name)
+	other.fill("login-password", password)
+	other.click("login-submit")
+	other.until("the code is asked for", `((e, b, c) => { if (!c && /could not log you in/.test(e?.textContent) && !b.disabled) b.click(); return c; })(`+node("login-error")+`, `+node("login-submit")+`, `+node("login-code")+`)`)
+	other.shot("code")
+	other.fill("login-code", code(30*time.Second))
+	other.click("login-submit")
+	loginAnswered(other)
+	other.visible("mine")
 }
 
 // TestConsoleAsksForAlertsOnce answers the question of the first login: an account is not asked again in this browser,

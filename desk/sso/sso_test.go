@@ -175,6 +175,13 @@ func TestForeignFlow(t *testing.T) {
 			t.Errorf("%s: %+v %v", what, who, err)
 		}
 	}
+	address, mine = begin(t, p)
+	_, code = idp.LogIn(address, jwt.MapClaims{"sub": "7"})
+	for _, state := range []string{"", other.State} {
+		if who, err := p.Finish(testkit.Context(t), mine, state, code); !errors.Is(err, ErrRefused) {
+			t.Errorf("the state %q: %+v %v", state, who, err)
+		}
+	}
 	if _, err := p.Finish(testkit.Context(t), Flow{}, "", code); !errors.Is(err, ErrRefused) {
 		t.Errorf("no state at all: %v", err)
 	}

@@ -42,7 +42,7 @@ function enter(agent, password = '') {
 	}
 	byId('setup').hidden = false;
 	const out = el('button', { type: 'button', class: 'button', text: t('console.logout'), data: { testid: 'setup-logout' }, on: { click: () => call('POST', '/api/v1/agent/logout').then(() => leave('out'), () => leave('')) } });
-	byId('setup-card').replaceChildren(el('p', { class: 'login-info', text: t('factor.required') }), factorForm({ password, cancel: out, onDone: () => location.reload() }));
+	byId('setup-card').replaceChildren(el('p', { class: 'login-info', text: t('factor.required') }), factorForm({ login: agent.login, password, cancel: out, onDone: () => location.reload() }));
 }
 
 function showApp(agent) {

@@ -8,12 +8,13 @@ import { fullTime, number, t } from '../core/i18n.js';
 
 /**
  * @param {object} o
+ * @param {string} o.login for the browser's password store
  * @param {string} [o.password] that the agent has just typed, so that it is not asked for again
  * @param {HTMLElement|false} o.cancel a button that gives up, if one may
  * @param {(said: string) => void} o.onDone
  * @returns {HTMLElement} a form that draws itself
  */
-export function factorForm({ password = '', cancel, onDone }) {
+export function factorForm({ login, password = '', cancel, onDone }) {
 	const form = el('form', { class: 'stack', method: 'dialog', data: { testid: 'factor' } });
 	const secret = field('factor.password', 'factor-password', 'current-password');
 	const code = field('factor.code', 'factor-code', 'one-time-code', 'text');
@@ -24,6 +25,7 @@ export function factorForm({ password = '', cancel, onDone }) {
 	const button = (key, testid, f, kind = 'button') => el('button', { type: f ? 'button' : 'submit', class: kind, text: t(key), data: { testid }, on: f && { click: f } });
 	const buttons = (...all) => el('div', { class: 'dialog-buttons' }, ...all);
 	const proofs = (key) => [
+		el('input', { type: 'text', hidden: true, autocomplete: 'username', value: login }),
 		!password && !factor.offer?.no_password && el('label', { class: 'field' }, el('span', { text: t('factor.password') }), secret),
 		el('label', { class: 'field' }, el('span', { text: t(key) }), code), error];
 	const pages = {
@@ -32,7 +34,7 @@ export function factorForm({ password = '', cancel, onDone }) {
 		off: () => {
 			submit = () => factor.setUp(...entered());
 			const { secret: key, uri, qr } = factor.offer;
-			return [el('p', { text: t('factor.intro') }), el('img', { class: 'qr', src: qr, alt: t('factor.qr'), width: '232', height: '232' }),
+			return [el('p', { text: t('factor.intro') }), el('img', { class: 'qr', src: qr, alt: t('factor.qr'), width: '272', height: '272' }),
 				el('p', {}, el('span', { class: 'quiet', text: t('factor.secret') }), ' ', el('code', { class: 'codes', text: key.match(/.{1,4}/g).join(' '), data: { testid: 'factor-secret' } }), ' ',
 					el('a', { href: uri, text: t('factor.open') })),
 				...proofs('factor.code'), buttons(cancel, button('factor.save', 'factor-save', null, 'button primary'))];
@@ -58,7 +60,7 @@ export function factorForm({ password = '', cancel, onDone }) {
 			drawn = factor.state + (factor.offer?.secret ?? '');
 			code.value = '';
 			form.replaceChildren(el('h2', { text: t('factor.title') }), ...pages[factor.state]().filter(Boolean));
-			(factor.state === 'off' && (password || factor.offer.no_password) ? code : form.querySelector('input, button.primary'))?.focus();
+			(factor.state === 'off' && (password || factor.offer.no_password) ? code : form.querySelector('input:not([hidden]), button.primary'))?.focus();
 		}
 		for (const b of form.querySelectorAll('button')) b.disabled = factor.busy;
 	};
@@ -72,10 +74,10 @@ export function factorForm({ password = '', cancel, onDone }) {
 }
 
 /** Opens the second factor from the menu. */
-export function factorDialog(notice) {
+export function factorDialog(login, notice) {
 	const dialog = el('dialog', { class: 'wide', aria: { label: t('factor.title') }, data: { testid: 'factor-dialog' } });
 	dialog.append(factorForm({
-		cancel: closeButton(dialog), onDone: (said) => {
+		login, cancel: closeButton(dialog), onDone: (said) => {
 			dialog.close();
 			if (said) notice(said);
 		},

@@ -124,7 +124,7 @@ export class TopBar {
 		byId('menu-checks').append(this.denied, test);
 		byId('menu-items').append(
 			item('password.title', 'key', 'menu-password', () => this.on.password()),
-			item('factor.title', 'shield', 'menu-factor', () => factorDialog(this.on.notice)),
+			item('factor.title', 'shield', 'menu-factor', () => factorDialog(this.staff.me.login, this.on.notice)),
 			item('sessions.title', 'devices', 'menu-sessions', () => this.on.sessions()),
 			item('console.logout', 'exit', 'logout', () => this.on.logout()));
 		if (this.staff.me.connect) byId('menu-items').prepend(item('sso.connect', 'key', 'menu-sso', () => begin({ connect: true }).catch((err) => this.on.notice(t(signOnWords(err)), true))));
