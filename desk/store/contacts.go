@@ -85,7 +85,7 @@ func (f *Field) check(v string) string {
 // isEmail is as strict as a browser's form field: one plain address with a domain.
 func isEmail(s string) bool {
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s {
+	if err != nil || a.Address != s || len(s) > maxEmailBytes {
 		return false
 	}
 	_, domain, _ := strings.Cut(s, "@")

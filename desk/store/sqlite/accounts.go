@@ -72,7 +72,7 @@ func (t *tx) createAgent(a store.AgentAccount) error {
 	}
 	err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, role, locale, disabled, skills, languages, email, created)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, a.Email, a.Skills, a.Languages, t.now())
+		a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, a.Skills, a.Languages, a.Email, t.now())
 	if err != nil {
 		return err
 	}
