@@ -65,12 +65,6 @@ func (r *receiver) got() []api.Happening {
 	return r.events
 }
 
-func (r *receiver) answers(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status = status
-}
-
 // A webhook is told what happens in chats, signed and masked, without a restart and after one. An address of this
 // machine gets nothing unless that is allowed.
 func TestWebhooks(t *testing.T) {

@@ -27,7 +27,7 @@ func TestLeftMessage(t *testing.T) {
 	p.fill("leave-email", "ann@example.com")
 	p.fill("leave-body", "Where is my parcel?")
 	p.click("leave-send")
-	p.until("it has arrived", node("away-hint")+`.textContent === 'We answer here and to ann@example.com. You can add to it at any time.'`)
+	p.until("it has arrived", node("away-hint")+`.textContent === 'We answer here. You can add to it at any time.'`)
 	p.gone("talk-to-person")
 	p.gone("queue-card")
 	p.shot("left")

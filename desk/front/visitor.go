@@ -21,14 +21,15 @@ type siteInfo struct {
 	Greeting string        `json:"greeting,omitempty"`
 	Consent  string        `json:"consent,omitempty"`
 	PreChat  []store.Field `json:"prechat,omitempty"`
-	Rate     bool          `json:"rate,omitempty"` // ask for a score at the end
-	Visits   string        `json:"visits"`         // what is kept of them, so that pages say no more
-	Mail     bool          `json:"mail,omitempty"` // the visitor may have a chat that is over sent by mail
+	Rate     bool          `json:"rate,omitempty"`    // ask for a score at the end
+	Visits   string        `json:"visits"`            // what is kept of them, so that pages say no more
+	Mail     bool          `json:"mail,omitempty"`    // the visitor may have a chat that is over sent by mail
+	Answers  bool          `json:"answers,omitempty"` // answers to left messages go by mail, too
 }
 
 func (f *Front) infoOf(s store.Site) siteInfo {
 	o := &s.Settings
-	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept(), Mail: o.MailChats && f.o.Mail.On()}
+	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept(), Mail: o.MailChats && f.o.Mail.On(), Answers: f.o.Mail.On()}
 }
 
 type visitorInfo struct {

@@ -31,7 +31,7 @@ func (r *routeRig) becomes(c *desktest.Client, want store.Status) {
 func TestAwayGivesBack(t *testing.T) {
 	for _, status := range []store.Status{store.Away, store.Offline} {
 		t.Run(string(status), func(t *testing.T) {
-			r := newRouteRig(t, store.GroupSettings{Away: 300_000}, store.SiteSettings{IdleChat: 3_600_000, IdleWait: 3_600_000})
+			r := newRouteRig(t, store.GroupSettings{Away: 300_000}, store.SiteSettings{IdleChat: 3_600_000, IdleWait: 3_600_000, AwayAfter: 3_600_000})
 			r.started()
 			lin := r.on("lin", 2)
 			ann, anns := r.waiting()
