@@ -78,10 +78,10 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// waits starts a call that waits for an event, and returns its end.
-func (p *program) waits(after string) <-chan string {
+// waits starts a call that waits for an event beside others, and returns its end.
+func (p *program) waits(after string, others int) <-chan string {
 	p.s.t.Helper()
-	before := p.s.desk.front.Waiting()
+	testkit.Eventually(p.s.t, "the others to wait", func() bool { return p.s.desk.front.Waiting() == others })
 	end := make(chan string, 1)
 	go func() {
 		resp, data, err := p.try("GET", "/api/v1/events?wait=25&after="+after, "")
@@ -91,7 +91,7 @@ func (p *program) waits(after string) <-chan string {
 		}
 		end <- fmt.Sprint(resp.StatusCode, " ", string(data))
 	}()
-	testkit.Eventually(p.s.t, "the call to wait", func() bool { return p.s.desk.front.Waiting() > before })
+	testkit.Eventually(p.s.t, "the call to wait", func() bool { return p.s.desk.front.Waiting() == others+1 })
 	return end
 }
 
@@ -102,8 +102,8 @@ func TestFeedWaits(t *testing.T) {
 	p := s.program(perm.KeyEvents, perm.KeyRead)
 	begin := p.feed("after=latest").Cursor
 	var ends []<-chan string
-	for range 4 {
-		ends = append(ends, p.waits(begin))
+	for i := range 4 {
+		ends = append(ends, p.waits(begin, i))
 	}
 	if status, data := p.ask("GET", "/api/v1/events?wait=25&after="+begin, ""); status != http.StatusTooManyRequests {
 		t.Errorf("one too many of a key: %d %s", status, data)
@@ -119,13 +119,13 @@ func TestFeedWaits(t *testing.T) {
 	}
 	secret, key := newKey(t, s.desk, perm.KeyEvents)
 	gone := &program{s, secret, p.http}
-	end := gone.waits(gone.feed("after=latest").Cursor)
+	end := gone.waits(gone.feed("after=latest").Cursor, 0)
 	s.ok(s.desk.store.RevokeAPIKey(s.ctx, key.ID))
 	ann.Send(conv, "hello")
 	if got := testkit.Receive(t, "an answer", end); !strings.HasPrefix(got, "401 ") {
 		t.Error(got)
 	}
-	end = p.waits(p.feed("after=latest").Cursor)
+	end = p.waits(p.feed("after=latest").Cursor, 0)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.desk.Shutdown(s.ctx) }()
 	if got := testkit.Receive(t, "an answer", end); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"events":[]`) {

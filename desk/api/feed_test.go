@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ type silent struct {
 	store.Store
 	store.Reader
 	news chan struct{}
-	rows []store.OutboxRow
+	rows atomic.Pointer[store.OutboxRow] // what has happened, nil = nothing
 }
 
 func (s *silent) ID() string                                  { return "01234567-89ab" }
@@ -27,7 +28,11 @@ func (s *silent) Contact(context.Context, string) (store.Contact, error) {
 }
 
 func (s *silent) Outbox(context.Context, int64, int) (store.OutboxPage, error) {
-	return store.OutboxPage{Rows: s.rows, Last: 7}, nil
+	page := store.OutboxPage{Last: 7}
+	if row := s.rows.Load(); row != nil {
+		page.Rows = []store.OutboxRow{*row}
+	}
+	return page, nil
 }
 
 // A call waits as long as it wants to, and ends at once with an event, with the end of the server, and with its client.
@@ -41,7 +46,7 @@ func TestFeedWaits(t *testing.T) {
 		"the server": {func(_ *silent, drain chan struct{}, _ func()) { close(drain) }, time.Second, 0},
 		"the client": {func(_ *silent, _ chan struct{}, gone func()) { gone() }, time.Second, 0},
 		"an event": {func(s *silent, _ chan struct{}, _ func()) {
-			s.rows = []store.OutboxRow{{Seq: 8, ID: "e", Type: store.EventContact, Contact: "c"}}
+			s.rows.Store(&store.OutboxRow{Seq: 8, ID: "e", Type: store.EventContact, Contact: "c"})
 			close(s.news)
 		}, time.Second, 1},
 	} {

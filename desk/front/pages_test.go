@@ -265,7 +265,7 @@ func TestWidgetMayBeHeldByItsSite(t *testing.T) {
 	} {
 		_, resp := call(f, "GET", address, "")
 		policy := resp.Header.Get("Content-Security-Policy")
-		if _, got, _ := strings.Cut(policy, "trusted-types 'none'; "); got != want {
+		if got := policy[strings.Index(policy, "frame-ancestors"):]; got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}
 	}
