@@ -98,14 +98,6 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 			problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: `The key lacks the scope "` + string(c.Scope) + `".`})
 			return
 		}
-		if c.Waits > 0 {
-			leave, ok := f.programs.waiting.enter(key.ID, keyWaits)
-			if !ok {
-				tooFast(w, fmt.Sprintf("This key has %d calls that wait for events, which is the limit.", keyWaits), time.Second)
-				return
-			}
-			defer leave()
-		}
 		in := f.requestOf(c, r, key)
 		if name := c.Unknown(in.Query); name != "" {
 			problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The parameter " + name + " is unknown here, or given twice."})
@@ -114,7 +106,17 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 		if in.Body != nil && !decodeUpTo(w, r, in.Body, maxAPIBody) {
 			return
 		}
-		object, err := c.Serve(ctx, &f.programs.api, in)
+		leave := func() {}
+		if c.Waits > 0 {
+			if leave, ok = f.programs.waiting.enter(key.ID, keyWaits); !ok {
+				tooFast(w, fmt.Sprintf("This key has %d calls that wait for events, which is the limit.", keyWaits), time.Second)
+				return
+			}
+		}
+		object, err := func() (any, error) {
+			defer leave() // before the answer: whoever has it may call again at once
+			return c.Serve(ctx, &f.programs.api, in)
+		}()
 		if err != nil {
 			f.callFailed(w, err)
 			return
