@@ -231,7 +231,7 @@ func TestWebhookQueueOrder(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return status(204, "")
 		})
-		w.c.Concurrency = 1 // two at once have no order
+		w.places = 1 // two at once have no order
 		for i := range 4 {
 			w.Ask(Turn{ID: fmt.Sprint(i)}, func(a Answer) {
 				if a.Err != nil {
