@@ -116,6 +116,16 @@ func (c *census) enter(key string, limit int) (leave func(), ok bool) {
 	}), true
 }
 
+// all returns how many are counted of all keys.
+func (c *census) all() (all int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.n {
+		all += n
+	}
+	return all
+}
+
 // newVisitorRefused takes one new visitor from the rates of an address and of a site. true means that there may be none
 // now and the answer has been given.
 func (f *Front) newVisitorRefused(w http.ResponseWriter, ip, site string) bool {

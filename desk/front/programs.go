@@ -60,8 +60,8 @@ func (f *Front) newPrograms() programs {
 // API returns the integration API.
 func (f *Front) API() *api.API { return &f.programs.api }
 
-// Waiting returns how many calls wait for events now.
-func (f *Front) Waiting() int { return len(f.programs.waits) }
+// Waiting returns how many calls are counted as waiting for events now.
+func (f *Front) Waiting() int { return f.programs.waiting.all() }
 
 // programRoutes adds the calls of programs and their description.
 func (f *Front) programRoutes(mux *http.ServeMux) {

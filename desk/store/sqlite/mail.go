@@ -89,6 +89,9 @@ func (t *tx) insertMail(m *store.Mail) error {
 	}
 	m.ID, m.State, m.Attempts, m.Error, m.Created = id, store.MailQueued, 0, "", t.now()
 	m.Due = max(m.Due, m.Created)
+	if m.Kind == store.MailAnswers {
+		m.Due = m.Created + store.AnswerDelay.Milliseconds()
+	}
 	if m.Expires == 0 {
 		m.Expires = m.Due + m.Kind.Life().Milliseconds()
 	}
@@ -106,7 +109,7 @@ func (t *tx) mailAnswer(d *draft, e *store.Event, to string) error {
 	if err := t.row(sqlCollecting, d.ID).Scan(&collecting); err != nil || collecting > 0 {
 		return err
 	}
-	return t.insertMail(&store.Mail{Kind: store.MailAnswers, To: to, Locale: d.Locale, Conv: d.ID, First: e.PSeq, Due: t.now() + store.AnswerDelay.Milliseconds()})
+	return t.insertMail(&store.Mail{Kind: store.MailAnswers, To: to, Locale: d.Locale, Conv: d.ID, First: e.PSeq})
 }
 
 // SealMail implements store.MailWrites.
