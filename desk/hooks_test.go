@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/api"
 	"github.com/go-eddy/eddy/desk/hooks"
@@ -88,6 +89,11 @@ func TestWebhooks(t *testing.T) {
 		strings.Contains(said.Entry.Text, "13800138") || !strings.HasPrefix(said.Entry.Text, "call me") || said.Conversation.ID != conv {
 		t.Errorf("%+v %+v", opened, said)
 	}
+	testkit.Eventually(t, "that to be noted", func() bool { // what is not noted is sent again
+		work, err := s.desk.store.Cold().HookWork(s.ctx, made.ID, time.Now().UnixMilli(), 1)
+		s.ok(err)
+		return work.Position >= said.Sequence
+	})
 	s.stop()
 	s.start()
 	ann.Send(conv, "still there")
