@@ -76,6 +76,9 @@ var deeds = regexp.MustCompile(strings.Join([]string{
 	`(?P<close>closes the page)`,
 }, "|"))
 
+// marks are the signs with which a step marks what somebody does or sees.
+const marks = "*`“”"
+
 // deedsOf returns the deeds of a step, each with its parts by name, and what is left of the text.
 func (s step) deedsOf() (all []map[string]string, rest string) {
 	for _, m := range deeds.FindAllStringSubmatch(s.text, -1) {
@@ -137,7 +140,7 @@ func (n *newcomer) do(s step) {
 	n.t.Helper()
 	n.t.Log(s.name)
 	all, rest := s.deedsOf()
-	if strings.ContainsAny(rest, "*`“”") {
+	if strings.ContainsAny(rest, marks) {
 		n.t.Errorf("%s: something is marked that nobody does or sees: %s", s.name, rest)
 	}
 	if len(all) == 0 && s.commands == "" {

@@ -91,7 +91,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// TestFirstDayNamesLabels: what docs/desk-first-day.md has in bold are words of the pages, or what somebody has typed.
+// TestFirstDayNamesLabels: what docs/desk-first-day.md has in bold are words of the pages, or what somebody has typed. No
+// step has a mark that TestFirstDay would pass over.
 func TestFirstDayNamesLabels(t *testing.T) {
 	all, text := labels(t), document(t, firstDay)
 	entered := []string{"Enter", "Agent"} // a key; the name of the first account
@@ -100,6 +101,9 @@ func TestFirstDayNamesLabels(t *testing.T) {
 	}
 	found := 0
 	for _, s := range stepsOf(t, text) {
+		if _, rest := s.deedsOf(); strings.ContainsAny(rest, marks) {
+			t.Errorf("%s, %s: something is marked that nobody does or sees: %s", firstDay, s.name, rest)
+		}
 		for _, m := range bold.FindAllStringSubmatch(s.text, -1) {
 			if found++; !isLabel(all, starNumber.ReplaceAllString(m[1], "")) && !slices.Contains(entered, m[1]) {
 				t.Errorf("%s, %s: no page says %q", firstDay, s.name, m[1])
@@ -139,7 +143,7 @@ func TestGuideRules(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, want %q", steps[i].name, got, want)
 		}
-		if marked := strings.ContainsAny(rest, "*`“”"); marked != (i == 2) {
+		if marked := strings.ContainsAny(rest, marks); marked != (i == 2) {
 			t.Errorf("%s: what is left is %q", steps[i].name, rest)
 		}
 	}

@@ -137,6 +137,8 @@ func picturesOfConsole(d *desk, b *profile) {
 	lin.clickOn("the filters open", `document.querySelector('[data-testid="archive-filters"] summary')`)
 	lin.fill("archive-tag", "delivery")
 	lin.until("two are found", `document.querySelectorAll('[data-testid="archive-row"]').length === 2`)
+	lin.click("archive-row")
+	lin.until("the first of them is shown", shows("When will my order be here?"))
 	lin.documented("closed", "")
 	lin.clickOn("the filters close", `document.querySelector('[data-testid="archive-filters"] summary')`)
 	lin.click("bulk-begin")
@@ -182,8 +184,10 @@ func picturesOfAdministration(d *desk, p *tab) {
 	p.fill("field-try", "May I return it?")
 	p.click("try-send")
 	p.visible("tried-said")
+	p.resize(1040, 540) // above the texts in Chinese, for which not every machine has letters
 	value[bool](p, `(scrollTo(0, 0), true)`)
 	p.documented("bot", "")
+	p.resize(1040, 680)
 	p.click("nav-keys")
 	p.click("new")
 	p.fill("field-name", "Shop")
@@ -211,6 +215,7 @@ func picturesOfNumbers(d *desk, p *tab) {
 	p.choose("measure", "pleased")
 	p.choose("by", "tag")
 	p.until("the tags are reported", `[...document.querySelectorAll('[data-testid="report-row"]')].some((r) => r.textContent.includes('delivery'))`)
+	p.scrolled("chart-more")
 	p.documented("unhappy", "")
 }
 
