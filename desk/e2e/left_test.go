@@ -39,6 +39,7 @@ func TestLeftMessage(t *testing.T) {
 	agent.click("messages-row")
 	agent.click("take")
 	agent.visible("composer")
+	agent.until("the card says where it was left", `document.querySelector('[data-testid="card-facts"]').innerText.includes('Opened on\n'+location.host+'/chat/demo')`)
 	agent.send("It comes tomorrow.")
 	p.until("the answer is there", messagesOf+`.some((m) => m.Text === 'It comes tomorrow.')`)
 	p.clean()

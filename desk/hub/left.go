@@ -31,7 +31,7 @@ func (s *Session) leaveMessage(cmd proto.Command, who identity, p *proto.Leave) 
 	}
 	c := store.LeftMessage{
 		Open: store.Open{
-			Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name, Locale: who.locale}, Page: p.Page, Fields: p.Fields, Consent: p.Consent,
+			Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name, Locale: who.locale}, Page: h.pageKept(who.site, p.Page), Fields: p.Fields, Consent: p.Consent,
 		},
 		ClientID: p.ClientID, Name: p.Name, Email: p.Email, Body: p.Body,
 	}

@@ -61,18 +61,24 @@ func TestVisitsAreNotKept(t *testing.T) {
 	r.ok(r.db.UpdateSite(r.ctx, site))
 	r.hub.Reload()
 	r.waitFor("the setting", func() bool { return r.hub.visitsKept(site.ID) == store.KeepNothing })
-	ann, lin := r.customer(), r.agent("lin")
-	r.ok(ann.Tell(r.ctx, "visit", "", proto.Visit{Page: "https://shop.example/cart", Zone: "Europe/Berlin"}))
-	f, err := ann.Do(r.ctx, "conv.open", "", proto.Open{Wants: "human", Page: "https://shop.example/cart"})
-	r.ok(err)
-	var opened proto.Opened
-	f.Decode(&opened)
-	r.ok(lin.Take(r.ctx, opened.Head.ID))
-	got := ask[proto.ContactGot](r, lin, "contact.get", "", proto.ContactGet{Contact: ann.Me().ID})
-	if got.Visit != (proto.Facts{}) || len(got.Convs) != 1 || got.Convs[0].Page != "" {
-		t.Errorf("%+v %+v", got.Visit, got.Convs)
-	}
-	if f, _, err := r.db.Cold().Visits(r.ctx, ann.Me().ID); err != nil || f != (store.Facts{}) {
-		t.Errorf("stored %+v %v", f, err)
+	lin := r.agent("lin")
+	for what, d := range map[string]any{
+		"conv.open":  proto.Open{Wants: "human", Page: "https://shop.example/cart"},
+		"conv.leave": proto.Leave{ClientID: newClientID(), Email: "ann@example.com", Body: "Hello?", Page: "https://shop.example/cart"},
+	} {
+		ann := r.customer()
+		r.ok(ann.Tell(r.ctx, "visit", "", proto.Visit{Page: "https://shop.example/cart", Zone: "Europe/Berlin"}))
+		f, err := ann.Do(r.ctx, what, "", d)
+		r.ok(err)
+		var opened proto.Opened
+		f.Decode(&opened)
+		r.ok(lin.Take(r.ctx, opened.Head.ID))
+		got := ask[proto.ContactGot](r, lin, "contact.get", "", proto.ContactGet{Contact: ann.Me().ID})
+		if got.Visit != (proto.Facts{}) || len(got.Convs) != 1 || got.Convs[0].Page != "" {
+			t.Errorf("%s: %+v %+v", what, got.Visit, got.Convs)
+		}
+		if f, _, err := r.db.Cold().Visits(r.ctx, ann.Me().ID); err != nil || f != (store.Facts{}) {
+			t.Errorf("%s: stored %+v %v", what, f, err)
+		}
 	}
 }

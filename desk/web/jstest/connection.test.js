@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Connection } from '../static/js/core/connection.js';
+import { Connection, followBrowser } from '../static/js/core/connection.js';
 import { Clock, settle, socketClass } from './support.js';
 
 async function make({ random = 1, hello = () => ({ token: 'x' }), online = true } = {}) {
@@ -212,4 +212,34 @@ test('a socket that closes is not written to: what has a reply is lost when it s
 	assert.equal(s.sent.length, before);
 	s.drop(4101, 'logged out');
 	await asked;
+});
+
+test('a page that goes away hangs up at once, and connects again when it comes back', async () => {
+	const { clock, Socket, connection } = await make();
+	const [win, doc] = [new EventTarget(), new EventTarget()];
+	followBrowser(connection, win, doc);
+	const back = (persisted) => win.dispatchEvent(Object.assign(new Event('pageshow'), { persisted }));
+	const s = Socket.last;
+	s.welcome();
+	await settle();
+	const asked = assert.rejects(connection.request('sync', { c: 'c' }), { code: 'lost' });
+	win.dispatchEvent(new Event('pagehide'));
+	await asked;
+	assert.equal(s.closed, 1000);
+	assert.ok(!connection.ready);
+	back(false);
+	await settle();
+	assert.equal(Socket.all.length, 1);
+	back(true);
+	await settle();
+	assert.equal(Socket.all.length, 2);
+	Socket.last.welcome();
+	await settle();
+	assert.ok(connection.ready);
+	win.dispatchEvent(new Event('pagehide')); // but stays, against its word
+	await clock.advance(1_000);
+	assert.equal(Socket.all.length, 3);
+	connection.stop();
+	win.dispatchEvent(new Event('pagehide'));
+	assert.equal(connection.status.phase, 'stopped');
 });

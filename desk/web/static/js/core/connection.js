@@ -99,6 +99,11 @@ export class Connection {
 		this.start();
 	}
 
+	/** The page goes away, and may come back: the other side learns it at once, not when nothing has come for a while. */
+	hangUp() {
+		if (this.socket || this.attempt) this.#lost(0, 'left');
+	}
+
 	/**
 	 * The browser says that the network is gone. A server on this machine may
 	 * still be there, so we ask it instead of believing.
@@ -366,6 +371,7 @@ export function followBrowser(connection, win = window, doc = document) {
 	doc.addEventListener('visibilitychange', () => {
 		if (!doc.hidden) connection.nudge();
 	});
+	win.addEventListener('pagehide', () => connection.hangUp());
 	win.addEventListener('pageshow', (e) => {
 		if (e.persisted) connection.nudge();
 	});

@@ -310,8 +310,7 @@ export class CustomerPage {
 	}
 
 	async #openChat() {
-		const { fields, consent } = this.answers ?? {};
-		const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.visit.page, ...(fields && { fields }), ...(consent && { consent }) } });
+		const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.visit.page, ...this.answers } });
 		this.#show(reply.d.head);
 	}
 
@@ -550,9 +549,8 @@ export class CustomerPage {
 		this.leaveForm.setBusy(true);
 		this.leaveId ??= uuid(); // of this message, however often it is sent
 		try {
-			const { fields, consent } = this.answers ?? {};
 			const reply = await this.connection.request('conv.leave', {
-				d: { client_id: this.leaveId, email, body, page: this.page, ...(name && { name }), ...(fields && { fields }), ...(consent && { consent }) },
+				d: { client_id: this.leaveId, email, body, page: this.visit.page, ...(name && { name }), ...this.answers },
 			});
 			this.leaveId = null;
 			this.leaveForm.clear();
