@@ -254,7 +254,11 @@ func (q *request) failed(err error) (again bool) {
 	case errors.Is(err, auth.ErrBusy):
 		q.fail(http.StatusServiceUnavailable, "error.busy")
 	default:
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy), errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, context.Canceled):
+			q.p.o.Logger.Debug("admin: a client went away before its page", "path", q.r.URL.Path, "err", err)
+		default:
 			q.p.o.Logger.Error("admin: request failed", "path", q.r.URL.Path, "err", err)
 		}
 		q.fail(http.StatusServiceUnavailable, "error.unavailable")

@@ -178,7 +178,7 @@ func (f *Front) serveWidget(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
 	site, err := f.store.Hot().SiteByKey(ctx, r.PathValue("site"))
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, context.Canceled) {
 		f.o.Logger.Warn("desk: the origins of a site cannot be read", "err", err)
 	}
 	ancestors := strings.Join(append([]string{"frame-ancestors 'self'"}, site.Settings.Origins...), " ") // the store takes nothing that ends a directive

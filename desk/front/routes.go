@@ -204,9 +204,13 @@ func problem(w http.ResponseWriter, status int, e *proto.Error) {
 	}{status, e})
 }
 
-// storeProblem answers for a failed store call.
+// storeProblem answers for a failed store call. A client that has gone away is no failure.
 func (f *Front) storeProblem(w http.ResponseWriter, err error) {
-	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) {
+	switch {
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy), errors.Is(err, store.ErrStopped):
+	case errors.Is(err, context.Canceled):
+		f.o.Logger.Debug("desk: a client went away before its answer", "err", err)
+	default:
 		f.o.Logger.Error("desk: request failed", "err", err)
 	}
 	problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeUnavailable, "The server cannot do this now. Try again in a moment.", time.Second))

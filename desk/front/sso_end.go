@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -115,7 +116,11 @@ func (f *Front) ssoUnknown(w http.ResponseWriter, r *http.Request, account store
 
 // ssoFailed answers for a provider that has not proved anybody. What happened is in the log alone.
 func (f *Front) ssoFailed(w http.ResponseWriter, r *http.Request, err error) {
-	f.o.Logger.Warn("desk: single sign-on failed", "err", err)
+	level := slog.LevelWarn
+	if errors.Is(r.Context().Err(), context.Canceled) { // the browser went away
+		level = slog.LevelDebug
+	}
+	f.o.Logger.Log(context.Background(), level, "desk: single sign-on failed", "err", err)
 	if errors.Is(err, sso.ErrRefused) {
 		f.loginFailed(store.AgentAccount{}, "single sign-on", f.address(r))
 		f.ssoProblem(w, http.StatusForbidden, reasonSSORefused, "The provider has not confirmed this login. Begin again.")

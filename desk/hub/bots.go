@@ -26,7 +26,7 @@ type botStaff struct {
 	mu      sync.Mutex
 	ready   map[string]*readyBot // by bot id
 	clients *safehttp.Pair
-	retired []remote // with other settings now, and perhaps still answering
+	retired []*readyBot // with other settings now, and perhaps still answering
 	closed  bool
 }
 
@@ -38,6 +38,7 @@ type readyBot struct {
 	hook    *bot.Webhook
 	model   *bot.Assistant
 	err     error
+	users   int // between get and release; botStaff.mu guards it
 }
 
 // remote is a bot that runs elsewhere.
@@ -80,11 +81,11 @@ func newBotStaff(h *Hub) *botStaff {
 	})}
 }
 
-// get returns a bot with its current settings. It blocks, because it reads the account every time. A change of the
-// settings thus counts from the next turn on.
+// get returns a bot with its current settings, to be given back to release unless there is an error. It blocks, because it
+// reads the account every time. A change of the settings thus counts from the next turn on.
 func (b *botStaff) get(ctx context.Context, id string) (*readyBot, error) {
 	if id == store.BuiltInBot {
-		return &readyBot{rules: b.hub.o.Bot}, nil
+		return &readyBot{rules: b.hub.o.Bot, users: 1}, nil
 	}
 	account, err := b.hub.o.Store.Hot().Bot(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -103,7 +104,35 @@ func (b *botStaff) get(ctx context.Context, id string) (*readyBot, error) {
 			b.ready[id] = r
 		}
 	}
+	if r.err == nil {
+		r.users++
+	}
 	return r, r.err
+}
+
+// release says that the turn of a caller of get has been handed to the bot, or needs it no more. It also closes the
+// retired bots whose turns are over, and may wait a moment for their end.
+func (b *botStaff) release(r *readyBot) {
+	b.mu.Lock()
+	r.users--
+	var over []remote
+	b.retired = slices.DeleteFunc(b.retired, func(r *readyBot) bool {
+		if !r.over() {
+			return false
+		}
+		over = append(over, r.remote())
+		return true
+	})
+	b.mu.Unlock()
+	for _, far := range over {
+		far.Close()
+	}
+}
+
+// over reports whether nobody will ask a retired bot any more, and none of its turns goes on. botStaff.mu is held.
+func (r *readyBot) over() bool {
+	s := r.remote().Stats()
+	return r.users == 0 && s.Running+s.Waiting == 0
 }
 
 func (b *botStaff) forget(id string) {
@@ -115,9 +144,8 @@ func (b *botStaff) forget(id string) {
 
 // retire keeps a bot that is asked no more until its turns are over. b.mu is held.
 func (b *botStaff) retire(r *readyBot) {
-	b.retired = slices.DeleteFunc(b.retired, func(far remote) bool { s := far.Stats(); return s.Running+s.Waiting == 0 })
 	if r != nil && r.remote() != nil {
-		b.retired = append(b.retired, r.remote())
+		b.retired = append(b.retired, r)
 	}
 }
 
@@ -181,14 +209,14 @@ func (b *botStaff) close() error {
 	b.closed = true
 	left := b.retired
 	for _, r := range b.ready {
-		if far := r.remote(); far != nil {
-			left = append(left, far)
-		}
+		left = append(left, r)
 	}
 	b.ready, b.retired = nil, nil
 	b.mu.Unlock()
-	for _, far := range left {
-		far.Close()
+	for _, r := range left {
+		if far := r.remote(); far != nil {
+			far.Close()
+		}
 	}
 	return b.clients.Close()
 }

@@ -56,7 +56,9 @@ func (h *Hub) authenticTurn(ctx context.Context, id, timestamp, signature string
 	turn, err := h.o.Store.Hot().BotTurn(ctx, id)
 	var b *readyBot
 	if err == nil {
-		b, err = h.botStaff.get(ctx, turn.Bot.ID)
+		if b, err = h.botStaff.get(ctx, turn.Bot.ID); err == nil {
+			defer h.botStaff.release(b)
+		}
 	}
 	if err == nil && b.hook == nil {
 		err = fmt.Errorf("%w: not a bot that calls back", bot.ErrSignature)

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
@@ -276,6 +277,8 @@ func (h *Hub) readError(err error) *proto.Error {
 	if e, known := storeError(err, &store.Conversation{}, store.CustomerSide); known {
 		return e
 	}
-	h.o.Logger.Error("desk: read failed", "err", err)
+	if !errors.Is(err, context.Canceled) { // whoever asked has gone
+		h.o.Logger.Error("desk: read failed", "err", err)
+	}
 	return unavailable("the conversation could not be read now")
 }

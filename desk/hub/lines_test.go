@@ -85,6 +85,30 @@ func TestSkillsAreWaitedFor(t *testing.T) {
 	}
 }
 
+// Colleagues read who knows what in the list, and are told when that changes.
+func TestSkillsAreTold(t *testing.T) {
+	r := newRouteRig(t, store.GroupSettings{}, skilled())
+	moe := r.on("moe", 9)
+	if a := agentIn(r.listed(moe), "moe"); a.Skills != nil || a.Languages != nil {
+		t.Errorf("%+v", a)
+	}
+	lin := r.able("lin", 9, "moon,returns", "en,zh")
+	if a := agentIn(r.listed(moe), "lin"); fmt.Sprint(a.Skills, a.Languages) != "[moon returns] [en zh]" {
+		t.Errorf("%+v", a)
+	}
+	r.other(moe, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Online && len(a.Skills) == 2 }))
+	for _, change := range []struct{ skills, languages, want string }{{"returns", "en,zh", "[returns] [en zh]"}, {"returns", "zh", "[returns] [zh]"}, {"", "", "[] []"}} {
+		account, err := r.db.Cold().AgentByID(r.ctx, lin.Me().ID)
+		r.ok(err)
+		account.Skills, account.Languages = change.skills, change.languages
+		r.ok(r.db.UpdateAgent(r.ctx, account))
+		r.hub.Reload()
+		r.other(moe, evAgent(func(a proto.AgentInfo) bool {
+			return a.Name == "lin" && fmt.Sprint(a.Skills, a.Languages) == change.want
+		}))
+	}
+}
+
 // What nobody of the group has is not waited for; what one gets who is away is.
 func TestSkillsOfNobody(t *testing.T) {
 	r := newRouteRig(t, store.GroupSettings{}, skilled())

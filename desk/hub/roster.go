@@ -157,10 +157,11 @@ func (r *roster) update(s store.StaffMember, changes uint64) (differ bool) {
 	}
 	s.LastAssigned = max(s.LastAssigned, was.LastAssigned)
 	m.StaffMember = s
-	if m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.NoChats != was.NoChats || !slices.Equal(m.Groups, was.Groups) {
+	knows := m.Skills != was.Skills || m.Languages != was.Languages
+	if knows || m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.NoChats != was.NoChats || !slices.Equal(m.Groups, was.Groups) {
 		r.tell(m)
 	}
-	return m.Skills != was.Skills || m.Languages != was.Languages || m.takesChats() != takesChats || !slices.Equal(m.Groups, was.Groups)
+	return knows || m.takesChats() != takesChats || !slices.Equal(m.Groups, was.Groups)
 }
 
 // came notes the first connection of an agent. The agent is online again unless it has chosen otherwise.
@@ -231,7 +232,7 @@ func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
 		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: !m.NoChats,
 		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
-		Idle: m.idle,
+		Idle: m.idle, Skills: store.List(m.Skills), Languages: store.List(m.Languages),
 	}
 	if i.Groups == nil {
 		i.Groups = []string{}

@@ -128,6 +128,7 @@ func (h *Hub) runTurn(t *turn) {
 		h.failTurn(t.PendingTurn, nil, err)
 		return
 	}
+	defer h.botStaff.release(b)
 	if t.Turn.State == store.TurnAccepted && b.hook != nil {
 		h.awaitTurn(t, b.hook, time.UnixMilli(t.Turn.Until))
 		return

@@ -110,7 +110,9 @@ type AgentInfo struct {
 	Capacity  int      `json:"capacity"` // 0 = none
 	Groups    []string `json:"groups"`
 	Online    bool     `json:"online"`
-	Idle      bool     `json:"idle,omitempty"` // away because nothing was done
+	Idle      bool     `json:"idle,omitempty"`      // away because nothing was done
+	Skills    []string `json:"skills,omitempty"`    // that chats may ask for
+	Languages []string `json:"languages,omitempty"` // that the agent speaks, absent = any
 }
 
 // GroupInfo is the queue of a group.

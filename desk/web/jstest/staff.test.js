@@ -21,13 +21,20 @@ test('colleagues: those who are there and may answer, the free first, without on
 	assert.deepEqual(staff.colleagues().map((a) => a.id), ['a', 'b', 'full', 'away']);
 	assert.deepEqual(staff.colleagues(' FU ').map((a) => a.id), ['full']);
 	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, false, false, false, true, true, true]);
+	staff.directory({ agents: [agent('a', { skills: ['vat forms'], languages: ['zh'] }), agent('b', { skills: ['returns'] }), agent('zoe')] });
+	const nameOf = (tag) => ({ zh: 'Chinese' })[tag];
+	for (const [query, ids] of [['VAT', ['a']], ['returns', ['b']], ['zh', ['a']], ['chin', ['a']], ['z', ['a', 'zoe']], ['moon', []], ['', ['a', 'b', 'zoe']]]) {
+		assert.deepEqual(staff.colleagues(query, nameOf).map((a) => a.id), ids, query);
+	}
 	assert.equal(free(agent('none', { capacity: 0 })), false);
 	assert.equal(free(agent('looks', { accepting: false })), false);
 });
 
 test('news of an agent change the directory and the own status', () => {
 	const staff = new Staff({ id: 'me', name: 'Me' });
-	staff.apply(agent('x', { status: 'away' }));
+	staff.apply(agent('x', { status: 'online', idle: true, skills: ['returns'] }));
+	staff.apply(agent('x', { status: 'away' })); // says all there is: what is absent has ended
+	assert.deepEqual([staff.agents.get('x').idle, staff.agents.get('x').skills], [undefined, undefined]);
 	staff.apply(agent('me', { active: 3 }));
 	assert.equal(staff.agents.get('x').status, 'away');
 	assert.deepEqual(staff.status, { status: 'online', accepting: true, active: 3, capacity: 5 });

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ func newUser(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 // userFlags are what an account has besides its login and password.
 type userFlags struct {
 	name, role, locale, email string
+	skills, languages         string
 	capacity                  int
 	chats                     bool
 }
@@ -51,6 +53,8 @@ func (f *userFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.locale, "locale", "", "language of the pages, en or zh-CN; empty = that of the browser")
 	cmd.Flags().StringVar(&f.email, "email", "", "e-mail address, for mail about a forgotten password; empty = none")
 	cmd.Flags().IntVar(&f.capacity, "capacity", defaultCapacity, "conversations at once; 0 = none")
+	cmd.Flags().StringVar(&f.skills, "skills", "", fmt.Sprintf("what rules for chats may ask for, such as \"returns, contracts\": at most %d of %d characters; empty = none", store.MaxAgentSkills, store.MaxSkill))
+	cmd.Flags().StringVar(&f.languages, "languages", "", fmt.Sprintf("languages that the agent speaks, such as en,zh: at most %d; empty = any", store.MaxLanguages))
 	cmd.Flags().BoolVar(&f.chats, "chats", true, "whether waiting customers are given to the account; administrators: false unless named")
 }
 
@@ -72,6 +76,12 @@ func (f *userFlags) apply(cmd *cobra.Command, a *store.AgentAccount, everything 
 	if set("email") {
 		a.Email = f.email
 	}
+	if set("skills") {
+		a.Skills = store.Skills(f.skills)
+	}
+	if set("languages") {
+		a.Languages = store.Languages(f.languages)
+	}
 	if set("capacity") {
 		a.Capacity = f.capacity
 	}
@@ -83,12 +93,24 @@ func (f *userFlags) apply(cmd *cobra.Command, a *store.AgentAccount, everything 
 	}
 }
 
-// chats says how many conversations an account is given.
+// chats says how many conversations an account is given, and which.
 func chats(a *store.AgentAccount) string {
+	text := fmt.Sprintf("capacity %d", a.Capacity)
 	if a.NoChats {
-		return fmt.Sprintf("capacity %d, takes no chats", a.Capacity)
+		text += ", takes no chats"
 	}
-	return fmt.Sprintf("capacity %d", a.Capacity)
+	if a.Skills != "" {
+		text += ", skills: " + listed(a.Skills)
+	}
+	if a.Languages != "" {
+		text += ", languages: " + listed(a.Languages)
+	}
+	return text
+}
+
+// listed shows a list of an account, "-" if there is nothing in it.
+func listed(list string) string {
+	return cmp.Or(strings.ReplaceAll(list, ",", ", "), "-")
 }
 
 // oneLogin checks the arguments of a command on one account.
@@ -143,7 +165,7 @@ func newUserList(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 					return err
 				}
 				w := tabwriter.NewWriter(t.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "LOGIN\tNAME\tROLE\tCAPACITY\tCHATS\tSTATE")
+				fmt.Fprintln(w, "LOGIN\tNAME\tROLE\tCAPACITY\tCHATS\tSTATE\tSKILLS\tLANGUAGES")
 				for _, a := range all {
 					state := "enabled"
 					if a.Disabled {
@@ -153,7 +175,7 @@ func newUserList(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 					if a.NoChats {
 						chats = "no"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", a.Login, a.Name, a.Role, a.Capacity, chats, state)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", a.Login, a.Name, a.Role, a.Capacity, chats, state, listed(a.Skills), listed(a.Languages))
 				}
 				return w.Flush()
 			})
@@ -165,8 +187,8 @@ func newUserSet(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 	var f userFlags
 	cmd := &cobra.Command{
 		Use:     "set LOGIN",
-		Short:   "Change name, role, language or capacity of an account, or whether it takes chats",
-		Example: "  eddy desk user set lin --role supervisor --capacity 8\n  eddy desk user set agent --chats=false",
+		Short:   "Change name, role, capacity, skills or languages of an account, or whether it takes chats",
+		Example: "  eddy desk user set lin --role supervisor --capacity 8\n  eddy desk user set lin --skills \"returns, contracts\" --languages en,zh\n  eddy desk user set agent --chats=false",
 		Args:    oneLogin,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeAccount(cmd.Context(), t, desk, args[0], func(a *store.AgentAccount) { f.apply(cmd, a, false) })

@@ -62,6 +62,18 @@ func TestDeskUser(t *testing.T) {
 	if out := ranWell(t, user("set", "lin", "--role", "agent", "--chats")...); strings.Contains(out, "no chats") {
 		t.Errorf("set: %q", out)
 	}
+	if out := ranWell(t, user("set", "lin", "--skills", " Returns,VAT  forms, returns", "--languages", "zh-CN, en")...); !strings.Contains(out, "skills: returns, vat forms, languages: en, zh\n") {
+		t.Errorf("set: %q", out)
+	}
+	if out := ranWell(t, user("list")...); !regexp.MustCompile(`SKILLS +LANGUAGES\n.*\n?.*lin +Lin 林 .* returns, vat forms +en, zh\n`).MatchString(out) {
+		t.Errorf("list: %q", out)
+	}
+	if out := ranWell(t, user("set", "lin", "--name", "Lin 林")...); !strings.Contains(out, "skills: returns, vat forms") { // stays
+		t.Errorf("set: %q", out)
+	}
+	if out := ranWell(t, user("set", "lin", "--skills", "", "--languages", "")...); strings.Contains(out, "skills") || strings.Contains(out, "languages") {
+		t.Errorf("set: %q", out)
+	}
 	ranWell(t, user("disable", "lin")...)
 	web := desktest.NewWeb(func() string { return "http://" + p.Addr })
 	defer web.CloseIdle()
@@ -70,7 +82,7 @@ func TestDeskUser(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Code != proto.CodeUnauthorized {
 		t.Errorf("a disabled account logs in: %v", err)
 	}
-	if out := ranWell(t, user("list")...); !regexp.MustCompile(`boss +boss +admin +4 +no +enabled\nlin +Lin 林 +agent +8 +yes +disabled\n`).MatchString(out) {
+	if out := ranWell(t, user("list")...); !regexp.MustCompile(`boss +boss +admin +4 +no +enabled +- +-\nlin +Lin 林 +agent +8 +yes +disabled +- +-\n`).MatchString(out) {
 		t.Errorf("list: %q", out)
 	}
 	ranWell(t, user("enable", "lin")...)
@@ -86,6 +98,10 @@ func TestDeskUser(t *testing.T) {
 		{[]string{"add", "a b"}, `"a b"`, "login"},
 		{[]string{"add", "x", "--role", "king"}, `"x"`, "role"},
 		{[]string{"add", "x", "--capacity", "-1"}, `"x"`, "capacity"},
+		{[]string{"add", "x", "--skills", strings.Repeat("y", 41)}, `"x"`, "40"},
+		{[]string{"set", "lin", "--skills", "a;b"}, `"lin"`, "skills"},
+		{[]string{"set", "lin", "--skills", strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyz01234", ""), ",")}, `"lin"`, "30"},
+		{[]string{"set", "lin", "--languages", "english"}, `"lin"`, "languages"},
 		{[]string{"password", "nobody"}, `"nobody"`, "user list"},
 		{[]string{"set", "nobody", "--name", "x"}, `"nobody"`, "user list"},
 		{[]string{"disable", "boss"}, `"boss"`, "--role admin"},

@@ -41,15 +41,20 @@ export class Staff {
 
 	/** Takes an ev.agent. */
 	apply(agent) {
-		this.agents.set(agent.id, { ...this.agents.get(agent.id), ...agent });
+		this.agents.set(agent.id, agent);
 		if (agent.id === this.me.id) this.#own(agent);
 	}
 
-	/** The colleagues who may answer and are there, so that a chat can go to them: the free first, then by state and name. */
-	colleagues(query = '') {
+	/**
+	 * The colleagues who may answer and are there, so that a chat can go to them: the free first, then by state and name.
+	 * @param {string} [query] in a name, a skill or a language
+	 * @param {(tag: string) => string} [nameOf] a language
+	 */
+	colleagues(query = '', nameOf = (tag) => tag) {
 		const wanted = query.trim().toLocaleLowerCase();
+		const said = ({ name = '', skills = [], languages = [] }) => [name, ...skills, ...languages, ...languages.map(nameOf)];
 		return [...this.agents.values()]
-			.filter((a) => a.id !== this.me.id && a.serves && rank(a) < order.offline && (a.name ?? '').toLocaleLowerCase().includes(wanted))
+			.filter((a) => a.id !== this.me.id && a.serves && rank(a) < order.offline && said(a).some((text) => text.toLocaleLowerCase().includes(wanted)))
 			.sort((a, b) => Number(free(b)) - Number(free(a)) || rank(a) - rank(b) || load(a) - load(b) || (a.name < b.name ? -1 : 1));
 	}
 

@@ -249,7 +249,7 @@ addTexts({
 		'tags.failed': 'The tag could not be changed.',
 
 		'transfer.title': 'Transfer chat',
-		'transfer.search': 'Search colleagues and groups',
+		'transfer.search': 'Search by name, skill or language',
 		'transfer.agents': 'Colleagues',
 		'transfer.groups': 'Groups',
 		'transfer.note': 'Note for the colleague, only staff see it',
@@ -581,7 +581,7 @@ addTexts({
 		'tags.failed': '标签修改失败。',
 
 		'transfer.title': '转接对话',
-		'transfer.search': '搜索同事和客服组',
+		'transfer.search': '按姓名、技能或语言搜索',
 		'transfer.agents': '同事',
 		'transfer.groups': '客服组',
 		'transfer.note': '给同事的备注（仅客服可见）',

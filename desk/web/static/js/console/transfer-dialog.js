@@ -6,7 +6,7 @@ import { el, setAttr, setChildren, setText } from '../core/dom.js';
 import { free, takesChats } from './staff.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
-import { number, plural, t, waited } from '../core/i18n.js';
+import { localeName, number, plural, t, waited } from '../core/i18n.js';
 
 const renewEvery = 10_000;
 
@@ -61,7 +61,7 @@ class TransferDialog {
 
 	#draw() {
 		const query = this.search.value.trim();
-		const agents = this.staff.colleagues(query);
+		const agents = this.staff.colleagues(query, localeName);
 		const groups = this.staff.groups.filter((g) => g.id && g.name.toLocaleLowerCase().includes(query.toLocaleLowerCase()));
 		const known = this.staff.agents.size > 0;
 		if (!(known && this.panel.state === 'loading')) {
@@ -81,10 +81,13 @@ class TransferDialog {
 		let row = this.nodes.get(key);
 		if (!row) {
 			const radio = el('input', { type: 'radio', name: 'target', value: key, data: { testid: `transfer-${kind}`, id }, on: { change: () => this.#choose({ [kind]: id }) } });
-			row = el('label', { class: 'target' }, radio, el('span', { class: 'dot' }), el('span', { class: 'target-name', text: name }), el('span', { class: 'target-state', data: { testid: 'target-state' } }));
+			row = el('label', { class: 'target' }, radio, el('span', { class: 'dot' }), el('span', { class: 'target-name' }, el('span'), el('span', { class: 'target-knows', data: { testid: 'target-knows' } })), el('span', { class: 'target-state', data: { testid: 'target-state' } }));
 			this.nodes.set(key, row);
 		}
 		setAttr(row.children[1], 'data-on', kind === 'group' ? String(state.online > 0) : !free(state) && state.online !== false && state.status !== 'offline' ? 'waiting' : String(free(state)));
+		const [label, knows] = row.children[2].children;
+		setText(label, name);
+		setText(knows, knowledge(state));
 		setText(row.lastChild, kind === 'group' ? groupWords(state) : agentWords(state));
 		return row;
 	}
@@ -109,6 +112,11 @@ class TransferDialog {
 		this.sending = false;
 		this.submit.disabled = !this.target;
 	}
+}
+
+/** The skills of an agent and the languages that it says it speaks, in words. */
+export function knowledge({ skills = [], languages = [] }) {
+	return [skills.join(', '), languages.map(localeName).join(', ')].filter(Boolean).join(' · ');
 }
 
 /** How much an agent can take, in words. */
