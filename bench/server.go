@@ -43,6 +43,8 @@ var sources = map[string][]string{
 	"netpoll":   {"go", "build", "-o", "", "./peer/netpollecho"},
 	"gnet":      {"go", "build", "-o", "", "./peer/gnetecho"},
 	"nbio":      {"go", "build", "-o", "", "./peer/nbioecho"},
+	"nginx":     {"go", "build", "-o", "", "./peer/nginx"},
+	"c-tuned":   {"gcc", "-O3", "-o", "", filepath.Join("baseline", "epoll_tuned.c")},
 	"eddyws":    {"go", "build", "-o", "", "./server/eddyws"},
 	"gwsws":     {"go", "build", "-o", "", "./peer/gwsws"},
 	"gorillaws": {"go", "build", "-o", "", "./peer/gorillaws"},
@@ -89,6 +91,7 @@ type contender struct {
 	args     []string
 	procs    int // GOMAXPROCS; the C loop ignores it
 	tls      bool
+	foreign  bool // not of ours: the end of its input tells it nothing, SIGTERM does
 	cpus     []int
 }
 
@@ -186,6 +189,9 @@ func (s *server) address() (string, error) {
 // stop ends the server's input, reads its last lines, and kills the server when it does not leave by itself.
 func (s *server) stop() error {
 	s.stdin.Close()
+	if s.foreign {
+		s.cmd.Process.Signal(unix.SIGTERM)
+	}
 	done := make(chan error, 1)
 	go func() {
 		for line := range s.lines {
