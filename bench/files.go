@@ -28,8 +28,8 @@ func files(ctx context.Context, b *binaries, s settings) (*report, error) {
 		if err := os.MkdirAll(work, 0o777); err != nil {
 			return nil, err
 		}
-		contenders = append(contenders, contender{Name: nginxName, binary: "nginx", args: append([]string{"-work", work}, serve...), foreign: true})
-		note = firstLine("sh", "-c", "nginx -v 2>&1") + ", one process, sendfile and tcp_nopush on."
+		contenders = append(contenders, contender{Name: nginxName, binary: "nginx", args: append([]string{"-work", work}, serve...)})
+		note = firstLine("sh", "-c", "nginx -v 2>&1") + ", sendfile and tcp_nopush on."
 	}
 	rep, err := compare(ctx, b, s, "requests", fileLoad, contenders)
 	if err != nil {
@@ -42,7 +42,7 @@ func files(ctx context.Context, b *binaries, s settings) (*report, error) {
 // comparedFiles are the cases of files.
 var comparedFiles = []testCase{{conns: 64, pipeline: 1, size: 4 << 10}, {conns: 16, pipeline: 1, size: 1 << 20}, {conns: 2, pipeline: 1, size: 100 << 20}}
 
-const nginxName = "nginx, one process"
+const nginxName = "nginx, one worker"
 
 // makeFiles makes a file for each case, whose name is its size.
 func makeFiles(root string, s settings) error {
