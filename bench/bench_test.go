@@ -116,7 +116,7 @@ func TestBadCommandLines(t *testing.T) {
 }
 
 func TestRatiosCompareWithinARound(t *testing.T) {
-	tab := newTable(testCase{100, 1, 0}, 1, []contender{{Name: "base"}, {Name: "other"}})
+	tab := newTable(testCase{conns: 100, pipeline: 1}, 1, []contender{{Name: "base"}, {Name: "other"}})
 	for round, base := range []float64{100, 50, 200} { // a machine that is slow in the second round
 		tab.Rows[0].PerCPUSecond = append(tab.Rows[0].PerCPUSecond, base)
 		tab.Rows[1].PerCPUSecond = append(tab.Rows[1].PerCPUSecond, base*(1+float64(round)/10))
@@ -196,8 +196,8 @@ func TestComparison(t *testing.T) {
 		t.Fatalf("%d tables and %d grids, want one table per case and the allocations", len(rep.Tables), len(rep.Grids))
 	}
 	for _, tab := range rep.Tables {
-		if len(tab.Rows) != 6 {
-			t.Errorf("%d connections: %d rows, want 6", tab.Conns, len(tab.Rows))
+		if len(tab.Rows) != 7 {
+			t.Errorf("%d connections: %d rows, want 7", tab.Conns, len(tab.Rows))
 		}
 		for _, r := range tab.Rows {
 			if r.Median <= 0 || r.Ratio <= 0 || r.P50 <= 0 || r.P999 < r.P50 || r.PeakRSS <= 0 {

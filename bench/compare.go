@@ -13,6 +13,7 @@ import (
 // cLoop and the others are contenders that several comparisons have in common.
 var (
 	cLoop       = contender{Name: "C epoll loop", binary: "c"}
+	cTuned      = contender{Name: "C epoll loop, tuned", binary: "c-tuned"}
 	netEcho     = contender{Name: "net, goroutine per connection", binary: "net"}
 	netpollEcho = contender{Name: "cloudwego/netpoll, one poller", binary: "netpoll"}
 	gnetEcho    = contender{Name: "gnet v2, one loop", binary: "gnet"}
@@ -22,7 +23,7 @@ var (
 // echo compares the C loop, package net, the engine and its Go peers.
 func echo(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return compare(ctx, b, s, "requests", echoLoad, []contender{
-		cLoop, netEcho, {Name: "eddy, one loop", binary: "eddy"}, netpollEcho, gnetEcho, nbioEcho,
+		cLoop, cTuned, netEcho, {Name: oneLoop, binary: "eddy"}, netpollEcho, gnetEcho, nbioEcho,
 	})
 }
 
@@ -47,6 +48,7 @@ func topologies(ctx context.Context, b *binaries, s settings) (*report, error) {
 		{Name: "eddy, single reactor", binary: "eddy", args: []string{"-topology", "single"}},
 		{Name: "eddy, boss and 2 workers", binary: "eddy", args: []string{"-topology", "boss", "-loops", "2"}},
 		{Name: "eddy, 2 loops with a listener each", binary: "eddy", args: []string{"-topology", "listeners", "-loops", "2"}},
+		gnetEcho,
 	})
 }
 
@@ -144,7 +146,7 @@ func (rep *report) allocations(servers []*server, tables []*table) {
 		}
 		each := srv.mallocs / float64(max(total, 1))
 		switch {
-		case srv.binary == "c":
+		case srv.mallocs == 0:
 		case client > 0:
 			g.add(srv.Name, each, float64(client)/float64(max(window, 1)))
 			both = true
@@ -220,6 +222,7 @@ func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
 	contenders := []contender{
 		cLoop, netEcho,
 		{Name: "eddy, 3 handlers, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m"}},
+		{Name: "eddy, a handler object for each", binary: "eddy", args: []string{"-objects"}},
 		netpollEcho, gnetEcho, nbioEcho,
 		netTLS, {Name: "eddy, 3 handlers and tlsx, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m", "-tls"}, tls: true},
 	}

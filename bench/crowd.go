@@ -15,7 +15,7 @@ type crowded struct {
 // crowdOf compares the same servers with a crowd of idle connections and without. It shows what 10,000 connections cost
 // the hundred of them that speak.
 func crowdOf(ctx context.Context, b *binaries, s settings) (rep *report, err error) {
-	eddy := contender{Name: "eddy, one loop", binary: "eddy"}
+	eddy := contender{Name: oneLoop, binary: "eddy"}
 	var contenders []contender
 	for _, c := range []crowded{{eddy, false}, {eddy, true}, {cLoop, false}, {cLoop, true}, {netEcho, false}, {netEcho, true}} {
 		if c.idle {

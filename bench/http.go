@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,25 +45,27 @@ var httpServers = []contender{
 	{Name: "net/http", binary: "nethttp"},
 	{Name: "valyala/fasthttp", binary: "fasthttp"},
 	{Name: "eddy, function on the loop", binary: "eddyhttp"},
-	{Name: "eddy, net/http handler on a pool", binary: "eddyhttp", args: []string{"-workers", "8"}},
+	{Name: onPoolName, binary: "eddyhttp", args: []string{"-workers", "8"}},
 }
 
-func httpLoad(srv *server, s settings, c testCase) rounder { return &httpRound{srv.addr, s, c} }
+func httpLoad(srv *server, s settings, c testCase) rounder {
+	return &httpRound{srv.addr, httpRequest, s, c}
+}
 
 type httpRound struct {
-	addr string
-	s    settings
-	c    testCase
+	addr, request string
+	s             settings
+	c             testCase
 }
 
 // round asks the server once for its answer, and then compares every other answer with that one.
 func (h *httpRound) round(ctx context.Context, mark func() error) (*result, error) {
-	answer, err := askOnce(h.addr)
+	answer, err := askOnce(h.addr, h.request)
 	if err != nil {
 		return nil, err
 	}
 	l := &load{
-		addr: h.addr, conns: h.c.conns, size: len(answer.text), pipeline: h.c.pipeline, request: []byte(httpRequest), same: answer.same,
+		addr: h.addr, conns: h.c.conns, size: len(answer.text), pipeline: h.c.pipeline, request: []byte(h.request), same: answer.same,
 		warmup: h.s.warmup, duration: h.s.duration, cpus: h.s.clientCPU,
 	}
 	return l.round(ctx, mark)
@@ -75,28 +77,30 @@ type httpAnswer struct {
 	from, to int
 }
 
-func askOnce(addr string) (*httpAnswer, error) {
+func askOnce(addr, request string) (*httpAnswer, error) {
 	c, err := net.DialTimeout("tcp", addr, startTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(startTimeout))
-	if _, err := io.WriteString(c, httpRequest); err != nil {
+	if _, err := io.WriteString(c, request); err != nil {
 		return nil, err
 	}
-	var text []byte
-	for buf := make([]byte, 4096); !bytes.HasSuffix(text, []byte("\r\n\r\n"+target.HTTPBody)); {
-		n, err := c.Read(buf)
-		if err != nil {
-			return nil, fmt.Errorf("after %q: %w", text, err)
-		}
-		text = append(text, buf[:n]...)
+	var text bytes.Buffer
+	in := bufio.NewReader(io.TeeReader(c, &text))
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return nil, fmt.Errorf("after %q: %w", text.Bytes(), err)
 	}
-	a := &httpAnswer{text: text, from: bytes.Index(text, []byte("Date: ")) + len("Date: ")}
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("after %d bytes of the body: %w", n, err)
+	}
+	a := &httpAnswer{text: text.Bytes(), from: bytes.Index(text.Bytes(), []byte("Date: ")) + len("Date: ")}
 	a.to = a.from + len(http.TimeFormat)
-	if !bytes.HasPrefix(text, []byte("HTTP/1.1 200 OK\r\n")) || a.from < len("Date: ") {
-		return nil, errors.New("the answer is not the one that was asked for")
+	if resp.StatusCode != http.StatusOK || resp.ContentLength != n || n == 0 || a.from < len("Date: ") {
+		return nil, fmt.Errorf("the answer is not the one that was asked for: %s, %d bytes", resp.Status, n)
 	}
 	return a, nil
 }
@@ -105,12 +109,20 @@ func askOnce(addr string) (*httpAnswer, error) {
 func (a *httpAnswer) same(at int, data []byte) bool {
 	for len(data) > 0 {
 		n := min(len(data), len(a.text)-at)
-		for i, c := range data[:n] {
-			if k := at + i; c != a.text[k] && (k < a.from || k >= a.to) {
-				return false
-			}
+		if !a.sameAt(at, data[:n]) {
+			return false
 		}
 		data, at = data[n:], 0
 	}
 	return true
+}
+
+// sameAt is same within one answer.
+func (a *httpAnswer) sameAt(at int, data []byte) bool {
+	end := at + len(data)
+	if head := min(end, a.from); head > at && !bytes.Equal(data[:head-at], a.text[at:head]) {
+		return false
+	}
+	rest := max(at, a.to)
+	return rest >= end || bytes.Equal(data[rest-at:], a.text[rest:end])
 }

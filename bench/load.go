@@ -12,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// load is a closed-loop echo client. Every connection keeps pipeline requests of size bytes in flight and sends the next
-// one when an answer has come. It runs one epoll loop on one thread, so that it costs about as much as the server and
+// load is an echo client. In a closed loop every connection keeps pipeline requests of size bytes in flight and sends the
+// next one when an answer has come. With a rate, requests are due at fixed times. It runs one epoll loop on one thread, so that it costs about as much as the server and
 // not several times as much.
 type load struct {
 	addr     string
 	conns    int
 	size     int
 	pipeline int
+	rate     float64 // requests a second of all connections together; 0 = closed loop
 	warmup   time.Duration
 	duration time.Duration
 	cpus     []int // processors of the client thread
@@ -83,8 +84,10 @@ type client struct {
 	phase  int     // offset in the payload pattern of the next byte to receive
 	owed   int     // bytes that are due but not written
 	stuck  bool    // write interest is on: the socket took less than it was given
-	sent   []int64 // ring of send times of the requests in flight, oldest at next
-	oldest int
+	sent   []int64 // ring of send times of the requests in flight
+	oldest int     // place of the oldest in sent
+
+	waiting int // at a rate: requests in flight
 }
 
 // round connects, runs the warm-up and the measured window, and disconnects. It calls mark at both ends of the window,
@@ -97,9 +100,11 @@ func (l *load) round(ctx context.Context, mark func() error) (res *result, err e
 		if err = bind(l.cpus); err != nil {
 			return
 		}
-		r := &runner{load: l, ctx: ctx, base: time.Now(), pattern: pattern(l.size, l.pipeline), each: l.size}
+		r := &runner{load: l, ctx: ctx, base: time.Now(), each: l.size}
 		if l.request != nil {
 			r.pattern, r.each = bytes.Repeat(l.request, l.pipeline+1), len(l.request)
+		} else {
+			r.pattern = pattern(l.size, l.pipeline)
 		}
 		defer r.close()
 		if err = r.connect(); err != nil {
@@ -122,6 +127,8 @@ type runner struct {
 	pattern []byte // the payload repeated, so that any stretch of the stream can be compared or sent at once
 	scratch [64 << 10]byte
 	res     *result
+	due     int64 // at a rate: when the first request was due
+	sent    int   // requests since
 }
 
 // pattern returns size distinct bytes repeated often enough for a whole read at any offset.
@@ -196,7 +203,11 @@ func (r *runner) run(mark func() error) (*result, error) {
 	discard := &result{latencies: newHistogram()}
 	r.res = discard
 	now := r.now()
+	r.due = now
 	for i := range r.clients {
+		if r.rate > 0 {
+			break
+		}
 		if err := r.send(i, r.pipeline, now); err != nil {
 			return nil, err
 		}
@@ -212,7 +223,11 @@ func (r *runner) run(mark func() error) (*result, error) {
 	if err := r.until(from + r.duration.Nanoseconds()); err != nil {
 		return nil, err
 	}
-	r.res.elapsed = time.Duration(r.now() - from)
+	now = r.now()
+	r.res.elapsed = time.Duration(now - from)
+	if r.rate > 0 {
+		r.unanswered(now)
+	}
 	return r.res, mark()
 }
 
@@ -225,17 +240,22 @@ func newHistogram() *hdrhistogram.Histogram {
 
 // until serves readiness until the clock reaches end.
 func (r *runner) until(end int64) error {
-	const maxWait = 50 // ms
 	var events [256]unix.EpollEvent
 	for {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		left := end - r.now()
+		now := r.now()
+		left := end - now
 		if left <= 0 {
 			return nil
 		}
-		n, err := unix.EpollWait(r.ep, events[:], int(min(left/1e6+1, maxWait)))
+		if r.rate > 0 {
+			if err := r.sendDue(now); err != nil {
+				return err
+			}
+		}
+		n, err := unix.EpollWait(r.ep, events[:], r.waitMillis(left))
 		if err != nil && err != unix.EINTR {
 			return err
 		}
@@ -275,6 +295,10 @@ func (r *runner) ready(i int, events uint32) error {
 		c.oldest = (c.oldest + 1) % r.pipeline
 	}
 	r.res.requests += int64(answers)
+	if r.rate > 0 {
+		c.waiting -= answers
+		return nil
+	}
 	return r.send(i, answers, now)
 }
 

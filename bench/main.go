@@ -2,7 +2,9 @@
 // turns in one run on one machine. The figures are requests per processor second of the server process, latency and
 // memory. Linux only.
 //
-//	go run . echo         # C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, and 16 in flight on each of 100
+//	go run . echo         # C loop, tuned C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, 16 in flight on each of 100, 16 KiB
+//	go run . part-load    # the same at 20, 50 and 80 % of the capacity, on the loop and on a pool, alone and beside a busy process
+//	go run . files        # files of 4 KiB, 1 MiB and 100 MiB from net/http, fasthttp, nginx and eddy
 //	go run . http         # net/http, fasthttp, eddy on the loop and on a pool: a small answer, 1 and 16 in flight on each of 64
 //	go run . http-idle    # resident memory of idle keep-alive connections
 //	go run . hop          # eddy with its handler on the loop and on a pool, both wait modes, 1 and 2 processors
@@ -66,7 +68,12 @@ type settings struct {
 
 // testCase is a number of connections with a number of requests in flight on each. size is that of its requests, 0 for
 // the -size of all.
-type testCase struct{ conns, pipeline, size int }
+type testCase struct {
+	conns, pipeline, size int
+
+	rate, share int  // of partLoad: requests a second, and which percentage of the capacity that is
+	hog         bool // with a neighbour that wants the server's processor
+}
 
 // String returns the heading of a table.
 func (c testCase) String() string {
@@ -74,7 +81,7 @@ func (c testCase) String() string {
 	if c.size > 0 {
 		text += fmt.Sprintf(", of %d B", c.size)
 	}
-	return text
+	return text + c.title()
 }
 
 // comparison is one of the commands, with the defaults of its flags.
@@ -87,7 +94,9 @@ type comparison struct {
 }
 
 var comparisons = map[string]comparison{
-	"echo":         {echo, "1x1,100x1,1000x1,100x16", "1", 5, 2 * time.Second},
+	"echo":         {echo, "1x1,100x1,1000x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
+	"part-load":    {partLoad, "100x64", "1", 5, 2 * time.Second},
+	"files":        {files, "64x1x4096,16x1x1048576,2x1x104857600", "1", 5, 2 * time.Second},
 	"hop":          {hop, "100x1", "1,2", 5, 3 * time.Second},
 	"http":         {plaintext, "64x1,64x16", "1", 5, 2 * time.Second},
 	"http-idle":    {httpIdle, "1x1", "1", 1, 3 * time.Second},
@@ -98,7 +107,7 @@ var comparisons = map[string]comparison{
 	"rings":        {rings, "1x1", "1,2", 5, 200 * time.Millisecond},
 	"lanes":        {lanes, "1x1", "1", 5, 3 * time.Second},
 	"pools":        {pools, "1x1", "1,2", 3, 200 * time.Millisecond},
-	"tls":          {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
+	"tls":          {secureEcho, "1x1,100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
 	"rpc":          {rpc, "1x1,64x1,1024x1,1x1x16384,64x1x16384,1024x1x16384", "1", 5, 2 * time.Second},
 	"flow":         {largeMessages, "16x1x1024,16x1x65536,64x1x65536,64x1x1048576,16x1x7340032", "1", 3, time.Second},
@@ -161,7 +170,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func parse(name string, c comparison, args []string) (settings, error) {
-	s := settings{streams: name == "flow"}
+	s := settings{streams: name == "flow" || name == "files"}
 	last := runtime.NumCPU() - 1
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.IntVar(&s.rounds, "rounds", c.rounds, "rounds; in each every server runs once, in turn")
@@ -245,7 +254,7 @@ func parseCases(list string) ([]testCase, error) {
 			return nil, fmt.Errorf("-cases: %q is not of the form 100x16 or 100x16x4096", field)
 		}
 		n = append(n, 0)
-		out = append(out, testCase{n[0], n[1], n[2]})
+		out = append(out, testCase{conns: n[0], pipeline: n[1], size: n[2]})
 	}
 	return out, nil
 }

@@ -50,7 +50,14 @@ type table struct {
 	Pipeline int    `json:"pipeline"`
 	Size     int    `json:"size,omitempty"` // of requests, 0 for that of the report
 	Procs    int    `json:"gomaxprocs"`
+	Rate     int    `json:"rate,omitempty"`  // requests a second of an open loop
+	Share    int    `json:"share,omitempty"` // percentage of the capacity that Rate is
+	Hog      bool   `json:"hog,omitempty"`   // beside a process that wants the server's processor
 	Rows     []*row `json:"rows"`
+}
+
+func (t *table) testCase() testCase {
+	return testCase{conns: t.Conns, pipeline: t.Pipeline, size: t.Size, rate: t.Rate, share: t.Share, hog: t.Hog}
 }
 
 // row is one contender. finish sets the figures over all rounds.
@@ -74,7 +81,7 @@ type row struct {
 }
 
 func newTable(c testCase, procs int, contenders []contender) *table {
-	t := &table{Conns: c.conns, Pipeline: c.pipeline, Size: c.size, Procs: procs}
+	t := &table{Conns: c.conns, Pipeline: c.pipeline, Size: c.size, Procs: procs, Rate: c.rate, Share: c.share, Hog: c.hog}
 	for _, c := range contenders {
 		t.Rows = append(t.Rows, &row{Name: c.Name, latencies: newHistogram()})
 	}
@@ -143,7 +150,7 @@ func (r *report) writeTables(w *strings.Builder) {
 	fmt.Fprintf(w, "%d B, %d rounds of %s each, interleaved. Median over the rounds; ratio to the first row within a round (lowest–highest).\n",
 		r.Size, r.Rounds, r.Duration)
 	for _, t := range r.Tables {
-		fmt.Fprintf(w, "\n%s, GOMAXPROCS=%d\n\n", testCase{t.Conns, t.Pipeline, t.Size}, t.Procs)
+		fmt.Fprintf(w, "\n%s, GOMAXPROCS=%d\n\n", t.testCase(), t.Procs)
 		fmt.Fprintf(w, "| server | %s / CPU s | ratio | %s / s | p50 µs | p99 µs | p99.9 µs | peak RSS MiB |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", r.Unit, r.Unit)
 		for _, row := range t.Rows {
 			fmt.Fprintf(w, "| %s | %.0f | %.2f (%.2f–%.2f) | %.0f | %.0f | %.0f | %.0f | %.1f |\n", row.Name, row.Median, row.Ratio,

@@ -31,6 +31,7 @@ const (
 // parts are all parts, in the order in which they are run and reported.
 var parts = []part{
 	{"echo", "Echo", "-rounds 15 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x16", ""},
+	{"part-load", "Part load", "-rounds 5 -duration 1s -warmup 200ms", quickRounds + " -cases 4x4", ""},
 	{"hop", "Hop to a pool and back", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
 	{"idle", "Idle connections", "-duration 2s", quickIdle, "resident bytes per connection"},
 	{"ws-idle", "Idle WebSockets", "-duration 2s -idle-conns 10000", quickIdle, "resident bytes per connection"},
@@ -40,6 +41,7 @@ var parts = []part{
 	{"paused", "Clients that keep sending to a server that does not read", "-duration 4s", "-duration 100ms -warmup 20ms -cases 20x1", "resident bytes per connection"},
 	{"lanes", "Light requests beside heavy and stuck ones", "-duration 1500ms", "-rounds 1 -duration 200ms -warmup 50ms", "ratio of p99"},
 	{"http", "HTTP/1.1", "-rounds 9 -duration 1s -warmup 0s", quickRounds + " -wrk= -cases 4x1,4x4", ""},
+	{"files", "Files", "-rounds 5 -duration 1s -warmup 200ms", quickRounds + " -cases 2x1x4096", ""},
 	{"ws", "WebSocket echo", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x4", ""},
 	{"ws-broadcast", "WebSocket broadcast", "-duration 700ms -warmup 200ms", quickRounds + " -cases 10x1", ""},
 	{"rpc", "RPC", "-rounds 11 -duration 500ms -warmup 100ms -cases 1x1,64x1,1024x1,64x1x16384", quickRounds + " -cases 1x1,4x1", ""},

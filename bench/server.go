@@ -43,6 +43,8 @@ var sources = map[string][]string{
 	"netpoll":   {"go", "build", "-o", "", "./peer/netpollecho"},
 	"gnet":      {"go", "build", "-o", "", "./peer/gnetecho"},
 	"nbio":      {"go", "build", "-o", "", "./peer/nbioecho"},
+	"nginx":     {"go", "build", "-o", "", "./peer/nginx"},
+	"c-tuned":   {"gcc", "-O3", "-o", "", filepath.Join("baseline", "epoll_tuned.c")},
 	"eddyws":    {"go", "build", "-o", "", "./server/eddyws"},
 	"gwsws":     {"go", "build", "-o", "", "./peer/gwsws"},
 	"gorillaws": {"go", "build", "-o", "", "./peer/gorillaws"},
@@ -99,6 +101,7 @@ type server struct {
 	stdin   io.WriteCloser // its end makes the server leave, so that a killed driver leaves nothing behind
 	lines   chan string
 	addr    string
+	pid     int     // of the process that serves
 	mallocs float64 // objects that the server has allocated, as it says when it leaves; 0 if it says nothing
 }
 
@@ -118,7 +121,7 @@ func start(b *binaries, c contender) (*server, error) {
 	if err := startOn(cmd, c.cpus); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	s := &server{contender: c, cmd: cmd, stdin: stdin, lines: make(chan string, 16)}
+	s := &server{contender: c, cmd: cmd, stdin: stdin, lines: make(chan string, 16), pid: cmd.Process.Pid}
 	go s.listen(stdout)
 	if s.addr, err = s.address(); err != nil {
 		s.stop()
@@ -165,7 +168,7 @@ func bind(cpus []int) error {
 	return nil
 }
 
-// address waits for the line "listening ADDR". A library may print something before it.
+// address waits for the line "listening ADDR", and takes note of a line "process PID" before it. A library may print something before it.
 func (s *server) address() (string, error) {
 	timeout := time.After(startTimeout)
 	for {
@@ -176,6 +179,11 @@ func (s *server) address() (string, error) {
 			}
 			if addr, ok := strings.CutPrefix(line, "listening "); ok {
 				return addr, nil
+			}
+			if pid, ok := strings.CutPrefix(line, "process "); ok {
+				if n, err := strconv.Atoi(pid); err == nil {
+					s.pid = n
+				}
 			}
 		case <-timeout:
 			return "", fmt.Errorf("no address within %v", startTimeout)
@@ -245,7 +253,7 @@ func (s *server) ask(word, answer string) (string, error) {
 func (s *server) cpuTime() (time.Duration, error) {
 	const processClock = 2 // CPUCLOCK_SCHED of another process: clock id ^pid<<3 | 2
 	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^s.cmd.Process.Pid<<3|processClock), &ts); err != nil {
+	if err := unix.ClockGettime(int32(^s.pid<<3|processClock), &ts); err != nil {
 		return 0, fmt.Errorf("%s: processor clock: %w", s.Name, err)
 	}
 	return time.Duration(ts.Nano()), nil
@@ -262,7 +270,7 @@ func (s *server) memory() (now, peak int64, err error) {
 
 // status reads one number of /proc/PID/status.
 func (s *server) status(field string) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
 	if err != nil {
 		return 0, err
 	}
@@ -276,7 +284,7 @@ func (s *server) status(field string) (int64, error) {
 
 // wakeups counts how often the server's threads went to sleep and came back, by their voluntary context switches.
 func (s *server) wakeups() (int64, error) {
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.cmd.Process.Pid))
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.pid))
 	if err != nil {
 		return 0, err
 	}

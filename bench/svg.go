@@ -60,7 +60,7 @@ func (r *report) charts(name string, p part) []picture {
 		for _, row := range t.Rows {
 			bars = append(bars, bar{row.Name, row.Ratio, row.RatioLow, row.RatioHigh, fmt.Sprintf("%.2f (%.2f–%.2f)", row.Ratio, row.RatioLow, row.RatioHigh)})
 		}
-		add(chart(fmt.Sprintf("%s: %s, GOMAXPROCS=%d", p.title, testCase{t.Conns, t.Pipeline, t.Size}, t.Procs), r.Unit+" per CPU second, ratio to the first row; line: lowest to highest round", bars))
+		add(chart(fmt.Sprintf("%s: %s, GOMAXPROCS=%d", p.title, t.testCase(), t.Procs), r.Unit+" per CPU second, ratio to the first row; line: lowest to highest round", bars))
 	}
 	for _, g := range r.Grids {
 		at := g.column(p.chart)

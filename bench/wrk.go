@@ -43,7 +43,7 @@ type wrkRound struct {
 
 // round checks one answer itself, because wrk only looks at the status. The warm-up is a run of its own.
 func (w *wrkRound) round(ctx context.Context, mark func() error) (*result, error) {
-	if _, err := askOnce(w.addr); err != nil {
+	if _, err := askOnce(w.addr, httpRequest); err != nil {
 		return nil, err
 	}
 	before := int64(0)

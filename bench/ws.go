@@ -13,7 +13,7 @@ import (
 
 // wsServers are the WebSocket servers that the comparisons have in common.
 var wsServers = []contender{
-	{Name: "eddy, one loop", binary: "eddyws"},
+	{Name: oneLoop, binary: "eddyws"},
 	{Name: "lxzan/gws", binary: "gwsws"},
 	{Name: "gorilla/websocket", binary: "gorillaws"},
 	{Name: "coder/websocket", binary: "coderws"},

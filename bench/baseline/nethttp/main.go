@@ -1,7 +1,8 @@
-// Command nethttp is the standard library's HTTP server with the comparison's answer.
+// Command nethttp is the standard library's HTTP server with the comparison's answer, or with the files of a directory.
 package main
 
 import (
+	"flag"
 	"io"
 	"log"
 	"net"
@@ -11,13 +12,19 @@ import (
 )
 
 func main() {
+	dir := flag.String("files", "", "serve the files of this directory")
+	flag.Parse()
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", target.HTTPType)
+		io.WriteString(w, target.HTTPBody)
+	})
+	if *dir != "" {
+		h = http.FileServer(http.Dir(*dir))
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatalf("nethttp: %v", err)
 	}
-	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", target.HTTPType)
-		io.WriteString(w, target.HTTPBody)
-	}))
+	go http.Serve(l, h)
 	target.Serve(l.Addr())
 }

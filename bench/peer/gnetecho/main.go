@@ -1,12 +1,15 @@
-// Command gnetecho is an echo server over gnet v2 with one event loop, as its documentation shows it.
+// Command gnetecho is an echo server over gnet v2 with one event loop, as its documentation shows it: in OnTraffic, or on
+// its pool of goroutines with AsyncWrite.
 package main
 
 import (
+	"flag"
 	"log"
 	"net"
 	"net/netip"
 
 	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/pool/goroutine"
 	"golang.org/x/sys/unix"
 
 	"github.com/go-eddy/eddy/bench/internal/target"
@@ -15,6 +18,7 @@ import (
 type echo struct {
 	gnet.BuiltinEventEngine
 	booted chan gnet.Engine
+	pool   *goroutine.Pool // nil answers on the loop
 }
 
 func (e *echo) OnBoot(engine gnet.Engine) gnet.Action {
@@ -24,7 +28,12 @@ func (e *echo) OnBoot(engine gnet.Engine) gnet.Action {
 
 func (e *echo) OnTraffic(c gnet.Conn) gnet.Action {
 	p, err := c.Next(-1)
-	if err == nil {
+	switch {
+	case err != nil:
+	case e.pool != nil:
+		message := append([]byte(nil), p...) // p is valid until OnTraffic returns
+		err = e.pool.Submit(func() { c.AsyncWrite(message, nil) })
+	default:
 		_, err = c.Write(p)
 	}
 	if err != nil {
@@ -34,7 +43,12 @@ func (e *echo) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 func main() {
+	workers := flag.Int("workers", 0, "answer on gnet's pool of goroutines; 0 answers on the loop")
+	flag.Parse()
 	e := &echo{booted: make(chan gnet.Engine, 1)}
+	if *workers > 0 {
+		e.pool = goroutine.Default()
+	}
 	go func() {
 		log.Fatalf("gnetecho: %v", gnet.Run(e, "tcp://127.0.0.1:0", gnet.WithNumEventLoop(1)))
 	}()

@@ -31,6 +31,17 @@ func (h echo) HandleRead(ctx *eddy.Context, msg any) error {
 	return ctx.Write(msg)
 }
 
+// counting is an echo with state of its own, so that each connection has an object.
+type counting struct {
+	echo
+	messages int
+}
+
+func (h *counting) HandleRead(ctx *eddy.Context, msg any) error {
+	h.messages++
+	return h.echo.HandleRead(ctx, msg)
+}
+
 // pass stands for a handler that looks at every message and forwards it.
 type pass struct{}
 
@@ -42,6 +53,7 @@ func (pass) HandleRead(ctx *eddy.Context, msg any) error {
 type options struct {
 	loops, workers, handlers int
 	pinned, pause, tls       bool
+	objects                  bool
 	idle                     time.Duration
 	topology                 string
 }
@@ -54,6 +66,7 @@ func main() {
 	flag.IntVar(&o.handlers, "handlers", 1, "handlers in the pipeline, the last one answers")
 	flag.DurationVar(&o.idle, "idle", 0, "idle deadline; 0 = none")
 	flag.BoolVar(&o.pause, "pause", false, "answer the first message of a connection and then pause it")
+	flag.BoolVar(&o.objects, "objects", false, "a handler object for each connection")
 	flag.StringVar(&o.topology, "topology", "boss", "boss, single or listeners")
 	flag.BoolVar(&o.tls, "tls", false, "speak TLS, with a certificate made at the start")
 	flag.Parse()
@@ -108,6 +121,9 @@ func run(o options) error {
 				if err := p.Add(fmt.Sprintf("pass%d", i), pass{}); err != nil {
 					return err
 				}
+			}
+			if o.objects {
+				return p.Add("echo", &counting{echo: echo{pause: o.pause}}, opts...)
 			}
 			return p.Add("echo", echo{pause: o.pause}, opts...)
 		},

@@ -1,5 +1,5 @@
 // Command eddyhttp is the engine's HTTP server under measurement: a small answer from a function on the loop, or from a
-// net/http handler on a pool.
+// net/http handler on a pool, or the files of a directory from such a handler.
 package main
 
 import (
@@ -30,13 +30,18 @@ func onPool(w http.ResponseWriter, _ *http.Request) {
 
 func main() {
 	workers := flag.Int("workers", 0, "answer on a pool of this many workers; 0 answers on the loop")
+	dir := flag.String("files", "", "serve the files of this directory, on a pool")
 	flag.Parse()
-	if err := run(*workers); err != nil {
+	var h http.Handler = http.HandlerFunc(onPool)
+	if *dir != "" {
+		h = http.FileServer(http.Dir(*dir))
+	}
+	if err := run(*workers, h); err != nil {
 		log.Fatalf("eddyhttp: %v", err)
 	}
 }
 
-func run(workers int) error {
+func run(workers int, h http.Handler) error {
 	var f *http1.Factory
 	if workers == 0 {
 		f = http1.NewHandler(nil, nil, http1.Options{OnLoop: onLoop})
@@ -46,7 +51,7 @@ func run(workers int) error {
 			return err
 		}
 		defer pool.Close()
-		f = http1.NewHandler(http.HandlerFunc(onPool), pool, http1.Options{})
+		f = http1.NewHandler(h, pool, http1.Options{})
 	}
 	srv := &eddy.Server{Loops: 1, Init: f.Init, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
