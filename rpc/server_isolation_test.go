@@ -146,6 +146,7 @@ func TestPoolsOfServices(t *testing.T) {
 			close(g.open)
 		})
 	}
+	testkit.Eventually(t, "the last call to leave the user's pool", func() bool { return user.Stats().Running == 0 })
 	if err := user.SubmitFunc(func() {}); err != nil {
 		t.Errorf("a user's pool was ended with the server: %v", err)
 	}

@@ -43,10 +43,14 @@ func (f *flight) answered(n int, tell func(from time.Time, refused bool)) error 
 	if f.refuser != nil {
 		refused = f.refuser.refused()
 	}
+	var places []int
+	if f.any != nil && n > 0 {
+		places = f.any.answered()
+	}
 	for i := range n {
 		place := f.oldest
 		if f.any != nil {
-			place = f.any.answered()[i]
+			place = places[i]
 		} else {
 			f.oldest = (f.oldest + 1) % len(f.times)
 		}

@@ -114,9 +114,6 @@ func (f *frames) receive(r io.ReadWriter) (answers int, err error) {
 			}
 		}
 	}
-	f.mu.Lock()
-	f.free = append(f.free, f.done...)
-	f.mu.Unlock()
 	return len(f.done), nil
 }
 
@@ -158,8 +155,13 @@ func (f *frames) take(size int) error {
 // asked implements unordered.
 func (f *frames) asked() []int { return f.taken }
 
-// answered implements unordered.
-func (f *frames) answered() []int { return f.done }
+// answered implements unordered. Not before it are the places free: until then they hold the times of the requests answered.
+func (f *frames) answered() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.free = append(f.free, f.done...)
+	return f.done
+}
 
 // refused implements refuser.
 func (f *frames) refused() []bool { return f.busy }

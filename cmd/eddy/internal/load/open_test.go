@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,5 +132,42 @@ func TestRateMeasuresFromDue(t *testing.T) {
 		if late < 9 { // due in the first half of the stall: 10
 			t.Errorf("%s: %d of %d requests were late by half of the stall, want 10", name, late, r.Latencies.TotalCount())
 		}
+	}
+}
+
+// TestPlacesAreTakenUntilAnswersAreCounted: a request that is sent between an answer and its count has a place of its own. In that of the
+// one answered it would take over its time, and its own answer would not count.
+func TestPlacesAreTakenUntilAnswersAreCounted(t *testing.T) {
+	p := newFrames(Options{Protocol: "frame", Size: 1, InFlight: 2})
+	f := newFlight(p, 2)
+	from := time.Now()
+	send := func(n int) []byte {
+		out := p.requests(1)
+		f.sent(1, func(int) time.Time { return from.Add(time.Duration(n)) })
+		out[11] = 0 // as its answer
+		return bytes.Clone(out)
+	}
+	receive := func(answer []byte) {
+		if n, err := p.receive(struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(answer), io.Discard}); n != 1 || err != nil {
+			t.Fatalf("%d answers: %v", n, err)
+		}
+	}
+	var told []time.Duration
+	count := func() {
+		if err := f.answered(1, func(of time.Time, _ bool) { told = append(told, of.Sub(from)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := send(1)
+	receive(first)
+	second := send(2)
+	count()
+	receive(second)
+	count()
+	if !slices.Equal(told, []time.Duration{1, 2}) {
+		t.Errorf("the answers are to the requests of %d", told)
 	}
 }

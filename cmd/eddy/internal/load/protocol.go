@@ -21,7 +21,7 @@ type protocol interface {
 // unordered is a protocol whose answers come in any order. A request is identified by its place among those in flight.
 type unordered interface {
 	asked() []int    // the places that the last requests took
-	answered() []int // the places to which the last receive brought answers
+	answered() []int // the places to which the last receive brought answers, free from then on; once for each receive
 }
 
 // refuser is a protocol that tells which of the answers were refusals for want of room.
