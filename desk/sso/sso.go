@@ -45,9 +45,10 @@ type Options struct {
 
 // Limits of what a provider may send.
 const (
-	maxAnswer  = 1 << 20 // bytes
-	maxSubject = 255     // bytes, as OpenID Connect Core 2 says
-	maxClaim   = 200     // names in Options.Claim
+	maxAnswer  = 1 << 20         // bytes
+	maxSubject = 255             // bytes, as OpenID Connect Core 2 says
+	maxClaim   = 200             // names in Options.Claim
+	clockSkew  = 5 * time.Minute // by which a token may seem to come from the future
 	firstPause = time.Second
 	mostPause  = time.Minute
 )
@@ -288,6 +289,8 @@ func (p *Provider) check(id *oidc.IDToken, claims map[string]any, nonce string) 
 		return fmt.Errorf("%w: the nonce is another one", ErrRefused)
 	case id.Subject == "" || len(id.Subject) > maxSubject:
 		return fmt.Errorf("%w: the subject has %d bytes, 1 to %d are possible", ErrRefused, len(id.Subject), maxSubject)
+	case id.IssuedAt.After(p.o.Now().Add(clockSkew)):
+		return fmt.Errorf("%w: it is issued at %s, more than %v from now: is the clock right?", ErrRefused, id.IssuedAt.UTC().Format(time.RFC3339), clockSkew)
 	case named && party != p.o.ClientID, !named && len(id.Audience) > 1:
 		return fmt.Errorf("%w: it was issued to another party", ErrRefused)
 	}

@@ -81,7 +81,7 @@ func TestHostileTokens(t *testing.T) {
 	for what, change := range map[string]jwt.MapClaims{
 		"another issuer": {"iss": "https://evil.example"}, "another audience": {"aud": "shop"}, "no audience": {"aud": nil},
 		"two audiences and no party": {"aud": []string{ssotest.ClientID, "shop"}}, "another party": {"aud": []string{ssotest.ClientID, "shop"}, "azp": "shop"},
-		"another party alone": {"azp": "shop"}, "another nonce": {"nonce": "x"}, "no nonce": {"nonce": nil}, "expired": {"exp": hour(-1)}, "no expiry": {"exp": nil},
+		"another party alone": {"azp": "shop"}, "another nonce": {"nonce": "x"}, "no nonce": {"nonce": nil}, "expired": {"exp": hour(-1)}, "from the future": {"iat": hour(1)}, "no expiry": {"exp": nil},
 		"not yet": {"nbf": hour(1)}, "no subject": {"sub": nil}, "a party that is no text": {"azp": 7}, "a long subject": {"sub": strings.Repeat("x", maxSubject+1)},
 	} {
 		claims := jwt.MapClaims{"sub": "7"}

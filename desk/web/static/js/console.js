@@ -8,10 +8,10 @@ import { byId, el, icon } from './core/dom.js';
 import { call } from './core/api.js';
 import { ConsoleApp } from './console/app.js';
 import { factorForm } from './console/factor-view.js';
-import { invited, inviteForm } from './console/invite.js';
+import { invited, inviteForm, linkOf } from './console/invite.js';
 import { Login } from './console/login.js';
 import { locale, locales, onLocale, setLocale, t, translate } from './core/i18n.js';
-import { finish, returned, signOnWords } from './console/sign-on.js';
+import { finish, returned, signOnWords, takeInvitation } from './console/sign-on.js';
 import { SafeStorage } from './core/storage.js';
 
 const storage = new SafeStorage();
@@ -56,18 +56,31 @@ function showLogin(said, more = {}) {
 	new Login({ said, ...more, onLogin: enter });
 }
 
+/** Shows the form of an invitation, with what has gone wrong before. */
+function showInvitation(token, failed = '') {
+	history.replaceState(null, '', linkOf(token));
+	byId('setup').hidden = false;
+	inviteForm({ host: byId('setup-card'), token, failed, onAccount: (agent, password) => {
+		history.replaceState(null, '', '/console'); // the link has had its use
+		byId('setup').hidden = true;
+		enter(agent, password);
+	} });
+}
+
 /** Ends a login that has come back from the provider of single sign-on. */
 async function comeBack(back) {
 	history.replaceState(null, '', '/console'); // the code has had its use
+	const token = takeInvitation();
+	const again = (failed) => (token ? showInvitation(token, failed) : showLogin('', { failed }));
 	if (!back.code) {
-		showLogin('', { failed: 'sso.cancelled' });
+		again('sso.cancelled');
 		return;
 	}
 	try {
 		enter((await finish(back)).agent);
 	} catch (err) {
 		if (err.reason === 'second_factor') showLogin('', { half: true });
-		else showLogin('', { failed: signOnWords(err) });
+		else again(signOnWords(err));
 	}
 }
 
@@ -99,14 +112,10 @@ async function boot() {
 		await comeBack(back);
 		return;
 	}
+	addEventListener('hashchange', () => { if (invited(location.hash)) location.reload(); }); // a link that was put into the address of this tab
 	const token = invited(location.hash);
 	if (token) {
-		byId('setup').hidden = false;
-		inviteForm({ host: byId('setup-card'), token, onAccount: (agent, password) => {
-			history.replaceState(null, '', '/console'); // the link has had its use
-			byId('setup').hidden = true;
-			enter(agent, password);
-		} });
+		showInvitation(token);
 		return;
 	}
 	const agent = await whoAmI();

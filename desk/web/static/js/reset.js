@@ -9,6 +9,7 @@ import { Reset } from './reset/flow.js';
 const fields = { login: byId('login'), fresh: byId('fresh'), again: byId('again') };
 const token = location.hash.slice(1);
 if (token) history.replaceState(null, '', location.pathname); // it stays out of the history, and out of what is shared
+addEventListener('hashchange', () => location.reload()); // another link, put into the address of this tab
 
 const flow = new Reset({ token, call, onChange: draw });
 

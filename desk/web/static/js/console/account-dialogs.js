@@ -4,6 +4,7 @@ import { el, setText } from '../core/dom.js';
 import { call } from '../core/api.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
+import { SameNodes } from './same-nodes.js';
 import { fullTime, moment, t } from '../core/i18n.js';
 
 export function shown(dialog) {
@@ -69,6 +70,7 @@ function passwordWords(err) {
 export function sessionsDialog() {
 	const state = el('div');
 	const list = el('ul', { class: 'plain sessions', data: { testid: 'sessions' } });
+	const rows = new SameNodes(list);
 	const dialog = el('dialog', { class: 'wide', aria: { label: t('sessions.title') }, data: { testid: 'sessions-dialog' } });
 	const load = () => panel.load(() => call('GET', '/api/v1/agent/sessions'));
 	const revoke = (body) => panel.load(async () => {
@@ -79,10 +81,11 @@ export function sessionsDialog() {
 		if (panel.code === 'not_found' && panel.state === 'error') panel.state = 'absent';
 		drawPanelState(state, panel, { rows: 2 });
 		if (panel.state !== 'ready') return;
-		list.replaceChildren(...panel.value.sessions.map((s) => el('li', { class: 'session', data: { testid: 'session' } },
+		rows.draw(panel.value.sessions, (s) => el('li', { class: 'session', data: { testid: 'session' } },
 			el('div', {}, el('strong', { text: s.current ? t('sessions.this') : s.user_agent || t('sessions.other') }),
 				el('p', { class: 'quiet', text: [s.ip, t('sessions.since', { time: fullTime(s.created) }), s.seen && t('sessions.seen', { time: moment(s.seen) })].filter(Boolean).join(' · ') })),
-			!s.current && el('button', { type: 'button', class: 'button small', text: t('sessions.end'), on: { click: () => revoke({ id: s.id }) } }))));
+			!s.current && el('button', { type: 'button', class: 'button small', text: t('sessions.end'), on: { click: () => revoke({ id: s.id }) } })));
+		if (!dialog.contains(document.activeElement)) others.focus(); // the button that was pressed has gone
 	} });
 	const others = el('button', { type: 'button', class: 'button', text: t('sessions.endOthers'), data: { testid: 'sessions-end-others' }, on: { click: () => revoke({ all: true }) } });
 	dialog.append(el('h2', { text: t('sessions.title') }), state, list, el('div', { class: 'dialog-buttons' }, others, closeButton(dialog)));

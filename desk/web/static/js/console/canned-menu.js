@@ -2,7 +2,7 @@
 // arrow keys choose, Enter or Tab inserts, Escape closes. The focus stays in
 // the field.
 
-import { el, setAttr, setText } from '../core/dom.js';
+import { el, setAttr, setChildren, setText } from '../core/dom.js';
 import { fillIn, firstLine, insertReply, slashQuery } from './canned.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
@@ -23,6 +23,9 @@ export class CannedMenu {
 		this.id = `canned-${++made}`;
 		this.items = [];
 		this.at = 0;
+		this.chosen = ''; // id of the reply that the arrows or the pointer have gone to since the last letter
+		this.taking = false; // Enter was pressed before the answer came
+		this.nodes = new Map(); // by id
 		this.panel = new Panel({ onChange: () => this.#draw() });
 		this.list = el('div', { class: 'canned-list', role: 'listbox', id: this.id, data: { testid: 'canned-list' } });
 		this.preview = el('div', { class: 'canned-preview', dir: 'auto', data: { testid: 'canned-preview' } });
@@ -53,7 +56,7 @@ export class CannedMenu {
 	close() {
 		if (!this.isOpen) return;
 		this.host.hidden = true;
-		this.word = null;
+		Object.assign(this, { word: null, items: [], chosen: '', taking: false });
 		this.panel.reset();
 		for (const name of ['aria-activedescendant', 'aria-controls']) setAttr(this.field, name, null);
 	}
@@ -67,8 +70,10 @@ export class CannedMenu {
 		case 'Escape': this.dismissed = this.word?.start; this.close(); return true;
 		case 'Enter':
 		case 'Tab':
-			if (e.shiftKey || e.ctrlKey || !this.items[this.at]) return false;
-			this.#insert(this.items[this.at]);
+			if (e.shiftKey || e.ctrlKey) return false;
+			if (this.panel.state === 'loading' && !this.chosen) this.taking = true; // what comes for these letters, not what stands there for others
+			else if (this.items[this.at]) this.#insert(this.items[this.at]);
+			else return false;
 			return true;
 		}
 		return false;
@@ -85,6 +90,7 @@ export class CannedMenu {
 		const same = this.isOpen && this.word?.query === word.query;
 		this.word = word;
 		if (same) return;
+		Object.assign(this, { chosen: '', taking: false });
 		this.host.hidden = false;
 		setAttr(this.field, 'aria-controls', this.id);
 		this.panel.load(() => this.fetch(word.query, locale()));
@@ -92,7 +98,13 @@ export class CannedMenu {
 
 	#move(step) {
 		if (this.items.length === 0) return;
-		this.at = (this.at + step + this.items.length) % this.items.length;
+		this.#choose((this.at + step + this.items.length) % this.items.length);
+	}
+
+	// What somebody has gone to stays chosen when the list comes anew.
+	#choose(at) {
+		this.at = at;
+		this.chosen = this.items[at].id;
 		this.#mark();
 	}
 
@@ -112,13 +124,30 @@ export class CannedMenu {
 		drawPanelState(this.state, this.panel, { empty: value?.items?.length === 0 ? t('canned.none') : '', rows: 3 });
 		if (state === 'loading' && this.items.length > 0) return; // the old list stays until the new one is here
 		this.items = state === 'ready' ? value.items : [];
-		this.at = 0;
+		this.at = Math.max(0, this.items.findIndex(({ id }) => id === this.chosen));
 		setAttr(this.list, 'aria-label', t('canned.label'));
-		this.list.replaceChildren(...this.items.map((item, i) => el('div', {
-			class: 'canned-item', role: 'option', id: `${this.id}-${i}`, data: { testid: 'canned-item' },
-			on: { click: () => this.#insert(item), pointermove: () => { if (this.at !== i) { this.at = i; this.#mark(); } } },
-		}, el('span', { class: 'canned-short', text: `/${item.short}` }), el('span', { class: 'canned-title', text: item.title || firstLine(item.body) }))));
+		const kept = this.nodes;
+		this.nodes = new Map(this.items.map((item) => [item.id, kept.get(item.id) ?? this.#row(item.id)]));
+		setChildren(this.list, [...this.nodes.values()]);
+		this.items.forEach((item, i) => {
+			const node = this.list.children[i];
+			setAttr(node, 'id', `${this.id}-${i}`);
+			setText(node.firstChild, `/${item.short}`);
+			setText(node.lastChild, item.title || firstLine(item.body));
+		});
 		this.#mark();
+		if (!this.taking || state === 'loading') return;
+		this.taking = false;
+		if (this.items.length > 0) this.#insert(this.items[this.at]);
+	}
+
+	// One row per reply for as long as it is listed, so that a press outlasts a list that comes anew.
+	#row(id) {
+		const at = () => this.items.findIndex((item) => item.id === id);
+		return el('div', {
+			class: 'canned-item', role: 'option', data: { testid: 'canned-item' },
+			on: { click: () => this.#insert(this.items[at()]), pointermove: () => { if (this.at !== at()) this.#choose(at()); } },
+		}, el('span', { class: 'canned-short' }), el('span', { class: 'canned-title' }));
 	}
 
 	#mark() {

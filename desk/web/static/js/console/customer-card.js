@@ -8,6 +8,7 @@ import { factsOf, visitOf } from './card-facts.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { PriorityField } from './priority-field.js';
+import { SameNodes } from './same-nodes.js';
 import { initials } from '../core/message-list.js';
 import { moment, number, t } from '../core/i18n.js';
 
@@ -72,14 +73,19 @@ export class CustomerCard {
 		this.title = el('h2', { data: { testid: 'card-name' } });
 		this.badges = el('div', { class: 'badges' });
 		this.facts = el('dl', { class: 'facts', data: { testid: 'card-facts' } });
+		this.factList = new SameNodes(this.facts);
 		this.rating = el('p', { class: 'card-rating', data: { testid: 'rating' } });
 		this.tags = el('div', { class: 'tags', data: { testid: 'tags' } });
+		this.tagList = new SameNodes(this.tags);
 		this.tagField = el('input', { class: 'input', maxlength: '40', autocomplete: 'off', placeholder: t('tags.add'), aria: { label: t('tags.add') }, data: { testid: 'tag-field' } });
 		this.tagError = el('p', { class: 'error-text', role: 'status' });
 		this.tagForm = el('form', { class: 'tag-form', on: { submit: (e) => this.#addTag(e) } }, this.tagField, this.tagError);
 		this.state = el('div');
 		this.attributes = el('div', { class: 'attributes', data: { testid: 'attributes' } });
+		this.known = el('dl', { class: 'facts' });
+		this.edit = el('button', { type: 'button', class: 'link-button', text: t('card.edit'), data: { testid: 'card-edit' }, on: { click: () => this.#edit(this.panel.value.contact) } });
 		this.earlier = el('ul', { class: 'plain past', data: { testid: 'past' } });
+		this.pastList = new SameNodes(this.earlier);
 		this.more = el('button', { type: 'button', class: 'link-button', text: t('card.past.more'), data: { testid: 'past-more' }, on: { click: () => this.#morePast() } });
 		this.block = el('button', { type: 'button', class: 'button small danger', data: { testid: 'block' }, on: { click: () => this.on.block(this.panel.value?.contact ?? {}) } });
 		this.person = new CardPerson((contact) => this.on.erase(contact));
@@ -102,10 +108,7 @@ export class CustomerCard {
 		const facts = factsOf(this.shown, this.past.find((r) => r.id === this.shown.c), this.staff.me.id);
 		const got = this.panel.value;
 		if (got && got.contact.id === contact.id) facts.push(...visitOf(got, Date.now()));
-		const key = JSON.stringify(facts);
-		if (this.facts.dataset.key === key) return;
-		this.facts.dataset.key = key;
-		this.facts.replaceChildren(...facts.map(([label, value, href]) => [el('dt', { text: t(label) }), el('dd', {}, href ? el('a', { href, title: href, target: '_blank', rel: 'noopener noreferrer nofollow', text: value }) : value)]).flat());
+		this.factList.draw(facts, ([label, value, href]) => [el('dt', { text: t(label) }), el('dd', {}, href ? el('a', { href, title: href, target: '_blank', rel: 'noopener noreferrer nofollow', text: value }) : value)]);
 	}
 
 	#drawPriority() {
@@ -132,11 +135,8 @@ export class CustomerCard {
 		const tags = this.shown.row?.tags ?? this.past.find((r) => r.id === this.shown.c)?.tags ?? [];
 		const may = this.staff.can('serve');
 		this.tagForm.hidden = !may;
-		const key = JSON.stringify([tags, this.shown.c]);
-		if (this.tags.dataset.key === key) return;
-		this.tags.dataset.key = key;
-		this.tags.replaceChildren(...tags.map((tag) => el('span', { class: 'tag', data: { testid: 'tag' } }, el('span', { text: tag }),
-			may && el('button', { type: 'button', class: 'tag-remove', aria: { label: t('tags.remove', { tag }) }, on: { click: () => this.#tag({ remove: [tag] }) } }, icon('close')))));
+		this.tagList.draw(tags.map((tag) => [tag, may, this.shown.c]), ([tag]) => el('span', { class: 'tag', data: { testid: 'tag' } }, el('span', { text: tag }),
+			may && el('button', { type: 'button', class: 'tag-remove', aria: { label: t('tags.remove', { tag }) }, on: { click: () => this.#tag({ remove: [tag] }) } }, icon('close'))));
 	}
 
 	#addTag(e) {
@@ -189,10 +189,8 @@ export class CustomerCard {
 	#drawAttributes(contact) {
 		const rows = [{ key: t('card.name'), value: contact.name }, ...rowsOf(contact.attributes)];
 		if (contact.external) rows.push({ key: t('card.external'), value: contact.external });
-		const edit = this.staff.can('serve') && el('button', { type: 'button', class: 'link-button', text: t('card.edit'), data: { testid: 'card-edit' }, on: { click: () => this.#edit(contact) } });
-		setChildren(this.attributes, [
-			el('dl', { class: 'facts' }, ...rows.map((r) => [el('dt', { text: r.key }), el('dd', { text: r.value, dir: 'auto' })]).flat()), edit,
-		]);
+		setChildren(this.known, rows.map((r) => [el('dt', { text: r.key }), el('dd', { text: r.value, dir: 'auto' })]).flat());
+		setChildren(this.attributes, [this.known, this.staff.can('serve') && this.edit]);
 	}
 
 	#edit(contact) {
@@ -262,13 +260,16 @@ export class CustomerCard {
 
 	#drawPast() {
 		const rows = this.past.filter((r) => r.id !== this.shown.c);
-		this.earlier.replaceChildren(...rows.map((r) => el('li', {}, el('button', { type: 'button', class: 'past-row', data: { testid: 'past-row', id: r.id }, on: { click: () => this.on.open(r) } },
-			el('span', { class: 'past-date', text: moment(r.opened) }),
-			el('span', { class: 'past-score', text: r.score ? '★'.repeat(r.score) : '', aria: { label: r.score ? t('card.score', { n: number(r.score) }) : '' } }),
-			el('span', { class: 'past-text', dir: 'auto', text: r.preview || t('console.preview.none') })))));
-		if (rows.length === 0) this.earlier.replaceChildren(el('li', { class: 'panel-empty', text: t('card.past.none') }));
+		this.pastList.draw(rows.length > 0 ? rows : [null], (r) => (r ? this.#pastRow(r) : el('li', { class: 'panel-empty', text: t('card.past.none') })));
 		this.more.hidden = !this.cursor;
 		setAttr(this.more, 'disabled', this.panel.state === 'loading');
+	}
+
+	#pastRow(r) {
+		return el('li', {}, el('button', { type: 'button', class: 'past-row', data: { testid: 'past-row', id: r.id }, on: { click: () => this.on.open(r) } },
+			el('span', { class: 'past-date', text: moment(r.opened) }),
+			el('span', { class: 'past-score', text: r.score ? '★'.repeat(r.score) : '', aria: { label: r.score ? t('card.score', { n: number(r.score) }) : '' } }),
+			el('span', { class: 'past-text', dir: 'auto', text: r.preview || t('console.preview.none') })));
 	}
 
 	#morePast() {

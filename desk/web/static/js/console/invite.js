@@ -12,6 +12,9 @@ const mark = '#invite=';
 /** The token of the invitation that this page was opened with, or ''. */
 export const invited = (hash) => (hash.startsWith(mark) ? hash.slice(mark.length) : '');
 
+/** The address of the page for a token. */
+export const linkOf = (token) => `/console${mark}${token}`;
+
 /**
  * What a refusal means: the key of a text, and the field it is about, if it is about one.
  * @param {{status: number, reason: string, code: string}} err
@@ -30,9 +33,10 @@ export function refusal(err) {
  * @param {object} o
  * @param {HTMLElement} o.host
  * @param {string} o.token
+ * @param {string} [o.failed] key of the text of a single sign-on that did not work
  * @param {(agent: object, password: string) => void} o.onAccount
  */
-export async function inviteForm({ host, token, onAccount }) {
+export async function inviteForm({ host, token, failed = '', onAccount }) {
 	const error = el('p', { class: 'error-text', role: 'alert', data: { testid: 'invite-error' } });
 	const title = () => el('h1', { text: t('invite.title') });
 	let about;
@@ -76,9 +80,11 @@ export async function inviteForm({ host, token, onAccount }) {
 	});
 	host.replaceChildren(form);
 	fields.login.focus();
+	if (failed) fail({ key: failed });
 	const { sso } = await offered().catch(() => ({}));
 	if (!sso) return;
 	form.append(el('button', { type: 'button', class: 'button', text: sso.text || t('sso.button'), disabled: !sso.ready, data: { testid: 'invite-sso' }, on: {
 		click: () => begin({ invitation: token }).catch((err) => fail({ key: signOnWords(err) })),
 	} }));
+	if (!sso.ready) form.append(el('p', { class: 'login-info', role: 'status', text: t('invite.sso.notReady') }));
 }

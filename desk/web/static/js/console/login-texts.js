@@ -60,6 +60,7 @@ addTexts({
 		'invite.bad.name': 'A name has 1 to 80 characters.',
 		'invite.bad.password': 'The password is not accepted. Use at least 10 characters that are hard to guess.',
 		'invite.failed': 'The account could not be made. Try again.',
+		'invite.sso.notReady': 'Single sign-on does not work now: the provider does not answer. Choose a password, or open the link again later.',
 	},
 	'zh-CN': {
 		'login.code': '二次验证码',
@@ -118,5 +119,6 @@ addTexts({
 		'invite.bad.name': '名称需要 1 到 80 个字符。',
 		'invite.bad.password': '密码不符合要求。请使用至少 10 个不易猜到的字符。',
 		'invite.failed': '账号创建失败，请重试。',
+		'invite.sso.notReady': '单点登录暂不可用：身份提供方没有响应。请设置密码，或稍后再打开此链接。',
 	},
 });

@@ -1,6 +1,7 @@
 // Single sign-on: to the provider, and back with what it gave the browser.
 
 import { call } from '../core/api.js';
+import { areaOf, SafeStorage } from '../core/storage.js';
 
 const path = '/api/v1/agent/sso';
 const known = { sso_lost: 'sso.lost', sso_refused: 'sso.refused', sso_unknown: 'sso.unknown', sso_taken: 'sso.taken', sso_connect: 'sso.connect.first', password_off: 'sso.only' };
@@ -23,10 +24,21 @@ export function signOnWords(err) {
 /** What the login page may offer: {sso?: {text, ready}, passwords?: 'admins'|'none'}. */
 export const offered = () => call('GET', path);
 
+const inviteKey = 'desk.console.invite';
+const tab = new SafeStorage([areaOf('sessionStorage')]);
+
 /** Leaves for the provider, to log in, to connect this login's account, or to accept an invitation. */
 export async function begin(body = {}) {
 	const { url } = await call('POST', `${path}/begin`, body);
+	tab.set(inviteKey, body.invitation ?? '');
 	location.assign(url);
+}
+
+/** The token of the invitation for which this tab has left for the provider, or '': so that it can be tried again. */
+export function takeInvitation() {
+	const token = tab.get(inviteKey, '');
+	tab.remove(inviteKey);
+	return token;
 }
 
 /** Ends a login at the provider. */

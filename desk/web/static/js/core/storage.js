@@ -13,7 +13,8 @@ function usable(area) {
 	}
 }
 
-function areaOf(name) {
+/** A Storage by its name, null when it is blocked. */
+export function areaOf(name) {
 	try {
 		return globalThis[name] ?? null; // the getter itself throws when storage is blocked
 	} catch {
