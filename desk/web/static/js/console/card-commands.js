@@ -2,6 +2,7 @@
 
 import { ask, askText } from '../core/dialog.js';
 import { call } from '../core/api.js';
+import { readAll } from './saved-chat.js';
 import { t } from '../core/i18n.js';
 
 /**
@@ -22,6 +23,13 @@ export function cardCommands(app) {
 				app.notice(t('card.mail.sent'));
 			} catch (err) {
 				app.notice(t(err.reason === 'mail_off' ? 'card.mail.off' : 'card.mail.failed'), true);
+			}
+		},
+		save: async (c, contact, form) => {
+			try {
+				form({ id: c, contact, ...await readAll((after, limit) => request('sync', { after, limit }, c)) });
+			} catch {
+				app.notice(t('saved.failed'), true);
 			}
 		},
 		open: (row) => {

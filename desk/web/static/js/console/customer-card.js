@@ -9,6 +9,7 @@ import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { PriorityField } from './priority-field.js';
 import { SameNodes } from './same-nodes.js';
+import { forms } from './saved-chat.js';
 import { initials } from '../core/message-list.js';
 import { moment, number, t } from '../core/i18n.js';
 
@@ -92,13 +93,20 @@ export class CustomerCard {
 		const section = (key, ...nodes) => el('section', { class: 'card-section' }, el('h3', { text: t(key) }), ...nodes);
 		this.ratingSection = section('card.rating', this.rating);
 		this.mail = el('button', { type: 'button', class: 'button small', text: t('card.mail'), data: { testid: 'mail-chat' }, on: { click: () => this.on.mail(this.shown.c) } });
+		this.keeping = Object.keys(forms).map((form) => el('button', { type: 'button', class: 'button small', text: t(`saved.${form}`), data: { testid: `save-${form}` }, on: { click: () => this.#save(form) } }));
 		this.pastSection = section('card.past', this.earlier, this.more);
 		this.aboutSection = section('card.about', this.attributes);
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, this.priority.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.mail, this.pastSection, this.block, this.person.node,
+			this.facts, this.priority.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, section('saved.label', el('div', { class: 'card-buttons' }, this.mail, ...this.keeping)), this.pastSection, this.block, this.person.node,
 		]);
+	}
+
+	async #save(form) {
+		for (const b of this.keeping) b.disabled = true;
+		await this.on.save(this.shown.c, this.shown.contact.name, forms[form]);
+		for (const b of this.keeping) b.disabled = false;
 	}
 
 	#drawFacts() {
