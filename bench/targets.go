@@ -194,12 +194,6 @@ func (all found) loadTargets() []goal {
 		all.cell("the same: every refused request answered busy, the slowest", "≤ 50 ms", "%.1f ms", atMost(50), "rpc-models", "without a queue", "constant rate, 2 ×", "refused max ms")}
 }
 
-// mustRatio returns the ratio of a row that is known to be there.
-func mustRatio(t *table, base string) span {
-	s, _ := t.ratio(oneLoop, base)
-	return s
-}
-
 func (all found) ringTargets() (list []goal) {
 	for _, procs := range []string{"1", "2"} {
 		list = append(list, all.faster("SPSC ring in batches, GOMAXPROCS="+procs, "≥ 10 × a buffered channel", 10, "One producer, one consumer, GOMAXPROCS="+procs, "SPSC, in batches"))
