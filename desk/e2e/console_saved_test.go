@@ -37,7 +37,7 @@ func TestSavedChat(t *testing.T) {
 	agent.click("mode-note")
 	agent.fill("composer", "Asked the carrier.")
 	agent.enter()
-	agent.until("the note is there", `document.querySelector('[data-testid="note"]')`)
+	agent.until("the note is there", `Number(document.querySelector('[data-testid="note"]')?.dataset.seq) > 0`)
 
 	agent.click("save-text")
 	agent.until("the text is saved", `window.saved.length === 1`)

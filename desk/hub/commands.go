@@ -89,6 +89,8 @@ func (s *Session) handle(cmd proto.Command) {
 		s.tag(cmd, who, p)
 	case *proto.Priority:
 		s.setPriority(cmd, who, p)
+	case *proto.Snooze:
+		s.snooze(cmd, who, p)
 	case *proto.Rate:
 		s.rate(cmd, who, p)
 	default: // a second hello

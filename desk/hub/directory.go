@@ -16,6 +16,7 @@ type directory struct {
 	lines     map[line][]*entry // the same by line, each in queue order
 	lineOf    func(*store.Conversation) line
 	byAgent   map[string]map[string]*entry // assigned ones by agent, then by id
+	aside     map[string]int               // how many of them each agent has put aside
 	plan      plan                         // what the timers will do
 }
 
@@ -34,7 +35,7 @@ type entry struct {
 
 func newDirectory(lineOf func(*store.Conversation) line) *directory {
 	return &directory{
-		open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry),
+		open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry), aside: make(map[string]int),
 		lines: make(map[line][]*entry), lineOf: lineOf,
 	}
 }
@@ -63,6 +64,8 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 	if c.Owner.Kind == store.Agent {
 		d.seat(e, c)
 	}
+	d.count(&before, -1)
+	d.count(&c, 1)
 	e.conv = c
 	if moves && c.State == store.Queued {
 		d.enqueue(e)
@@ -99,6 +102,16 @@ func (d *directory) release(c store.Conversation) {
 	}
 }
 
+// count counts a conversation that was put aside in or out.
+func (d *directory) count(c *store.Conversation, n int) {
+	if !c.Snoozed() {
+		return
+	}
+	if d.aside[c.Owner.ID] += n; d.aside[c.Owner.ID] == 0 {
+		delete(d.aside, c.Owner.ID)
+	}
+}
+
 // tally counts the open conversations by state, and finds the longest wait in the queue. now is Unix milliseconds.
 func (d *directory) tally(now int64) (t tally) {
 	for _, e := range d.open {
@@ -123,8 +136,8 @@ type tally struct {
 	longest               int64 // milliseconds
 }
 
-// active returns the number of conversations of an agent.
-func (d *directory) active(agent string) int { return len(d.byAgent[agent]) }
+// active returns how many places of an agent are taken.
+func (d *directory) active(agent string) int { return len(d.byAgent[agent]) - d.aside[agent] }
 
 // find returns where a conversation is, or belongs, in the queue.
 func (d *directory) find(c store.Conversation) (int, bool) { return place(d.queue, &c) }

@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -55,6 +56,7 @@ func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 	if c.Priority != store.PriorityNormal {
 		r.Priority = c.Priority.Name()
 	}
+	r.Snoozed = c.SnoozedUntil
 	if !c.Relaxed {
 		r.Skills = store.List(c.Skills)
 	}
@@ -129,6 +131,8 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return &proto.Error{Code: proto.CodeBadRequest, Text: "the cursor is not one of the page before"}, true
 	case errors.Is(err, store.ErrTooMany):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a conversation has at most %d tags, a contact at most %d attributes", store.MaxTags, store.MaxAttributes)}, true
+	case errors.Is(err, store.ErrSnooze):
+		return &proto.Error{Code: proto.CodeBadRequest, Text: strings.TrimPrefix(err.Error(), "store: ")}, true
 	case errors.Is(err, store.ErrQueueFull):
 		full := proto.Later(proto.CodeBusy, "the queue is full: leave a message, or try again later", queueFullRetry)
 		full.Reason = "queue_full"

@@ -95,7 +95,9 @@ func (q *queue) upcoming(e *entry) next {
 		}
 	case store.Assigned:
 		q.unanswered(&n, &c)
-		if c.WaitingSince == 0 { // a customer who waits for an agent is not closed
+		if c.Snoozed() {
+			q.waking(&n, &c)
+		} else if c.WaitingSince == 0 { // a customer who waits for an agent is not closed
 			q.idle(&n, &c, site.ChatIdle(), site.Warning())
 		}
 	}
@@ -147,7 +149,7 @@ func (q *queue) unanswered(n *next, c *store.Conversation) {
 	}
 	m := q.roster.members[c.Owner.ID]
 	switch {
-	case c.WaitingSince == 0:
+	case c.WaitingSince == 0 || c.Snoozed():
 		return
 	case len(q.sessions.agents[c.Owner.ID]) > 0:
 		q.awayFrom(n, c, m)

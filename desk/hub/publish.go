@@ -121,6 +121,8 @@ func (r *roster) moved(before, c *store.Conversation, events []store.Event) {
 		if was != nil {
 			r.tell(was)
 		}
+	} else if is != nil && before.Snoozed() != c.Snoozed() {
+		r.tell(is)
 	}
 	switch {
 	case was != nil && was != is && missed(events): // the same as the store has done

@@ -23,7 +23,7 @@ func rightOf(command string) right {
 		return right{customer: true, staff: perm.Serve}
 	case "receipt", "sync", "file.links":
 		return right{customer: true, staff: perm.Serve, either: perm.ReadOthers}
-	case "take", "transfer", "transfer.accept", "transfer.decline", "return", "reopen", "note.send", "tag", "priority", "canned.list", "contact.patch":
+	case "take", "transfer", "transfer.accept", "transfer.decline", "return", "reopen", "note.send", "tag", "priority", "snooze", "canned.list", "contact.patch":
 		return right{staff: perm.Serve}
 	case "watch", "unwatch", "history", "search", "contact.get":
 		return right{staff: perm.Serve, either: perm.ReadOthers}

@@ -23,7 +23,7 @@ func mayUse() map[string]string {
 		"msg.send": "casm", "typing": "casm", "conv.close": "casm",
 		"receipt": "casmr", "sync": "casmr", "file.links": "casmr",
 		"take": "asm", "transfer": "asm", "transfer.accept": "asm", "transfer.decline": "asm", "return": "asm", "reopen": "asm",
-		"note.send": "asm", "tag": "asm", "priority": "asm", "canned.list": "asm", "contact.patch": "asm",
+		"note.send": "asm", "tag": "asm", "priority": "asm", "snooze": "asm", "canned.list": "asm", "contact.patch": "asm",
 		"watch": "asmr", "unwatch": "asmr", "history": "asmr", "search": "asmr", "contact.get": "asmr",
 		"assign": "sm", "contact.block": "sm", "contact.erase": "sm",
 		"status": "asmr", "agents": "asmr", "active": "asmr", "ping": "casmr",

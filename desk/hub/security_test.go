@@ -26,7 +26,7 @@ func forbiddenIDs(contact, file string) (payloads map[string]any, none, silent [
 		"history": proto.History{Contact: contact}, "contact.get": proto.ContactGet{Contact: contact},
 		"contact.patch": proto.ContactPatch{Contact: contact, Name: "Mallory"}, "contact.block": proto.ContactBlock{Contact: contact, Blocked: true},
 		"contact.erase": proto.ContactErase{Contact: contact},
-		"tag":           proto.Tag{Add: []string{"x"}}, "priority": proto.Priority{Priority: "high"}, "conv.rate": proto.Rate{Score: 5},
+		"tag":           proto.Tag{Add: []string{"x"}}, "priority": proto.Priority{Priority: "high"}, "snooze": proto.Snooze{}, "conv.rate": proto.Rate{Score: 5},
 	}, []string{"hello", "ping", "conv.open", "conv.leave", "status", "agents", "active", "search", "canned.list", "visit"}, []string{"typing", "receipt"}
 }
 

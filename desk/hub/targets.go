@@ -109,7 +109,7 @@ func (q *queue) standings(now int64) (all map[string]*Target, due int64) {
 		c := &e.conv
 		t := all[c.Group]
 		since, waits := c.Unanswered()
-		if t == nil || !waits || c.ActedAt == 0 || c.State != store.Queued && c.State != store.Assigned {
+		if t == nil || !waits || c.ActedAt == 0 || c.Snoozed() || c.State != store.Queued && c.State != store.Assigned {
 			continue
 		}
 		if end := since + t.In; now > end {

@@ -81,6 +81,9 @@ func (h *Hub) Wall() Wall {
 	for _, a := range staff.Agents {
 		chats := make([]WallChat, 0, len(h.queue.dir.byAgent[a.ID]))
 		for _, e := range h.queue.dir.byAgent[a.ID] {
+			if e.conv.Snoozed() {
+				continue
+			}
 			chats = append(chats, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.AssignedAt, Waiting: e.conv.WaitingSince})
 		}
 		slices.SortFunc(chats, func(a, b WallChat) int { return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.ID, b.ID)) })

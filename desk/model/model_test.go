@@ -328,7 +328,7 @@ func (p *person) agentStep() {
 	if p.rng.IntN(3) == 0 {
 		note = "a note of " + p.name
 	}
-	switch p.rng.IntN(17) {
+	switch p.rng.IntN(18) {
 	case 0, 1, 2:
 		p.do("take", conv, proto.Take{})
 	case 3:
@@ -349,6 +349,8 @@ func (p *person) agentStep() {
 		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away", "finishing", "offline"}[p.rng.IntN(5)], "accepting": p.rng.IntN(2) == 0})
 	case 11:
 		p.do("priority", conv, proto.Priority{Priority: []string{"urgent", "high", "normal", "low"}[p.rng.IntN(4)]})
+	case 12:
+		p.do("snooze", conv, proto.Snooze{Until: int64(p.rng.IntN(2)) * time.Now().Add(time.Hour).UnixMilli()})
 	default:
 		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
 	}

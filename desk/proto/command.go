@@ -173,6 +173,8 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Assign) }, check: checkAssign, conv: true}, true
 	case "priority":
 		return kind{payload: func() any { return new(Priority) }, check: checkPriority, conv: true}, true
+	case "snooze":
+		return kind{payload: func() any { return new(Snooze) }, check: checkSnooze, conv: true}, true
 	case "conv.handoff":
 		return kind{payload: func() any { return new(Handoff) }, check: checkHandoff, conv: true}, true
 	case "watch":

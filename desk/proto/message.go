@@ -58,6 +58,7 @@ type Row struct {
 	ReplyTo     string     `json:"reply_to,omitempty"` // address that the customer has left for answers
 	Priority    string     `json:"priority,omitempty"` // urgent, high or low; absent = normal
 	Skills      []string   `json:"skills,omitempty"`   // that its agent must have; absent once it has waited too long for them
+	Snoozed     int64      `json:"snoozed,omitempty"`  // its agent has put it aside until then, Unix milliseconds
 	Score       int        `json:"score,omitempty"`    // 1 to 5, what the customer thought of it
 	Comment     string     `json:"comment,omitempty"`
 }

@@ -47,6 +47,7 @@ func TestDecodeReadsRefuses(t *testing.T) {
 		want Code
 	}{
 		"receipt below zero":     {"receipt", `{"read":-1}`, CodeBadRequest},
+		"snooze into the past":   {"snooze", `{"until":-1}`, CodeBadRequest},
 		"priority unknown":       {"priority", `{"priority":"soon"}`, CodeBadRequest},
 		"receipt not whole":      {"receipt", `{"read":1.5}`, CodeBadRequest},
 		"receipt too large":      {"receipt", `{"read":18446744073709551616}`, CodeBadRequest},

@@ -29,6 +29,12 @@ type Priority struct {
 	Priority string `json:"priority"` // urgent, high, normal or low
 }
 
+// Snooze puts a conversation aside until a time, and answers that command. The conversation comes back earlier when its
+// customer writes.
+type Snooze struct {
+	Until int64 `json:"until"` // Unix milliseconds; 0 = bring it back now
+}
+
 // Handoff asks for a person instead of the bot.
 type Handoff struct {
 	Reason string `json:"reason"`
@@ -73,6 +79,13 @@ func checkPriority(p any) *Error {
 		return nil
 	}
 	return fail(CodeBadRequest, `priority must be "urgent", "high", "normal" or "low"`)
+}
+
+func checkSnooze(p any) *Error {
+	if p.(*Snooze).Until < 0 {
+		return fail(CodeBadRequest, "until is negative")
+	}
+	return nil
 }
 
 func checkHandoff(p any) *Error {

@@ -24,7 +24,7 @@ var answers = map[string][]any{
 	"reopen": {Changed{}}, "conv.close": {Changed{}}, "assign": {Changed{}}, "conv.handoff": {Changed{}}, "transfer": {Changed{}, Offered{}},
 	"transfer.accept": {Changed{}}, "transfer.decline": {Changed{}}, "sync": {Synced{}}, "watch": {Synced{}}, "unwatch": {nil}, "file.links": {Links{}},
 	"status": {AgentStatus{}}, "agents": {AgentList{}}, "history": {Past{}}, "search": {Found{}}, "canned.list": {CannedItems{}}, "contact.get": {ContactGot{}},
-	"contact.patch": {ContactChanged{}}, "contact.block": {ContactChanged{}}, "contact.erase": {nil}, "tag": {Tagged{}}, "priority": {Priority{}}, "conv.rate": {nil},
+	"contact.patch": {ContactChanged{}}, "contact.block": {ContactChanged{}}, "contact.erase": {nil}, "tag": {Tagged{}}, "priority": {Priority{}}, "snooze": {Snooze{}}, "conv.rate": {nil},
 }
 
 // events are the payloads of what the server says by itself. Those with a number are durable.

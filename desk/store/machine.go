@@ -178,6 +178,7 @@ type Seats struct {
 	Freed string
 	Taken string
 	Over  bool // taken beyond the capacity, too
+	Aside bool // the one that is freed was not counted, because the conversation was put aside
 }
 
 // Step decides what a trigger does to a conversation. It returns the conversation as it will be, the change to record
@@ -198,7 +199,7 @@ func Step(c Conversation, in Input) (Conversation, Change, Seats, error) {
 	}
 	var seats Seats
 	if !next.Owner.Is(c.Owner) {
-		seats = Seats{Freed: seatOf(c.Owner), Taken: seatOf(next.Owner)}
+		seats = Seats{Freed: seatOf(c.Owner), Taken: seatOf(next.Owner), Aside: c.Snoozed()}
 		seats.Over = in.Force && seats.Taken != ""
 	}
 	return next, change, seats, nil
@@ -291,7 +292,7 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 		c.RepliedAt = 0
 	}
 	c.ClosedAt, c.CloseReason, c.Abandoned = 0, "", c.State == Closed && r.Effect&Abandoned != 0
-	c.LeftAt = 0
+	c.LeftAt, c.SnoozedUntil = 0, 0
 	switch c.State {
 	case Queued:
 		if r.Effect&Enqueue != 0 || c.QueuedAt == 0 {

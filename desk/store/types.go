@@ -64,6 +64,7 @@ type Conversation struct {
 	LastAgentAt  int64  // when LastAgent became its owner
 	WarnedAt     int64  // when the customer was warned of the close, if nothing has happened since
 	LeftAt       int64  // when the customer went away while the conversation was queued
+	SnoozedUntil int64  // its agent has put it aside until then, see Snooze
 	Locale       string // language of the customer when it was opened, "" = unknown
 	Prev         string // the contact's conversation before this one
 

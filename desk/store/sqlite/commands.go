@@ -32,6 +32,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.arrange(c)
 	case store.Relax:
 		return t.relax(c)
+	case store.Snooze:
+		return t.snooze(c)
 	case store.AcceptTurn:
 		return store.Outcome{}, t.acceptTurn(c)
 	case store.Audit:
@@ -116,7 +118,7 @@ func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
 		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
 		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent,
-		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ActedAt, d.Skills, d.Relaxed, d.ID, d.rev, d.seq)
+		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ActedAt, d.Skills, d.Relaxed, d.SnoozedUntil, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -322,10 +324,14 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 	if err := t.add(d, e); err != nil {
 		return head, err
 	}
+	out := store.Outcome{}
 	if c.From.Kind == store.Customer {
-		return t.saveTurn(d)
+		out, err = t.saveTurn(d)
+	} else {
+		out, err = t.save(d)
 	}
-	return t.save(d)
+	out.Touched = head.Conv.Snoozed() != d.Snoozed()
+	return out, err
 }
 
 // admit decides whether a message may be added, and makes the change that it causes.
@@ -343,6 +349,8 @@ func (t *tx) admit(d *draft, c *store.Append) error {
 		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From, Away: c.Away})
 	case d.State == store.Closed:
 		return store.ErrClosed
+	case c.From.Kind == store.Customer && d.Snoozed():
+		return t.wake(d, system, store.PayloadWokenByWord)
 	case c.From.Kind == store.Customer, c.From.Kind == store.System:
 		return nil
 	case d.State == store.InBot && agent:

@@ -112,8 +112,10 @@ func (t *tx) facts(c *store.Conversation, in *store.Input) error {
 // seat frees and takes the places of agents. The statement that takes a place also checks the capacity.
 func (t *tx) seat(c *store.Conversation, s store.Seats, event string, now int64) error {
 	if s.Freed != "" {
-		if err := t.exec(sqlFreeSeat, s.Freed); err != nil {
-			return err
+		if !s.Aside {
+			if err := t.exec(sqlFreeSeat, s.Freed); err != nil {
+				return err
+			}
 		}
 		if err := t.exec(sqlEnd, now, c.ID); err != nil {
 			return err
@@ -142,6 +144,6 @@ func (t *tx) noSeat(agent string) error {
 
 // reconcile sets the counters that differ from the rows.
 func (t *tx) reconcile() (int64, error) {
-	const active = `(SELECT count(*) FROM conversation c WHERE c.state = 'assigned' AND c.owner_id = agent_state.agent)`
+	const active = `(SELECT count(*) FROM conversation c WHERE c.state = 'assigned' AND c.snoozed_until = 0 AND c.owner_id = agent_state.agent)`
 	return t.change(`UPDATE agent_state SET active = ` + active + ` WHERE active <> ` + active)
 }

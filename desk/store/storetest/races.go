@@ -246,7 +246,7 @@ func (w *world) command() store.Command {
 	if conv.State == store.Assigned && w.rng.IntN(2) == 0 {
 		actor = conv.Owner
 	}
-	switch w.rng.IntN(8) {
+	switch w.rng.IntN(9) {
 	case 0:
 		return text(conv.ID, actor, "hello")
 	case 1:
@@ -258,6 +258,8 @@ func (w *world) command() store.Command {
 	case 3:
 		p, _ := store.ParsePriority(pick(w.rng, store.Priorities()))
 		return store.Arrange{Conv: conv.ID, By: actor, Priority: p}
+	case 5:
+		return store.Snooze{Conv: conv.ID, By: actor, Until: int64(w.rng.IntN(2)) * (w.now().UnixMilli() + time.Hour.Milliseconds()), Force: w.rng.IntN(4) == 0}
 	case 4:
 		return store.Relax{Conv: conv.ID, Rev: conv.Rev, Missed: []string{"returns"}}
 	}

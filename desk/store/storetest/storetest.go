@@ -48,7 +48,7 @@ func Run(t *testing.T, b Backend) {
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"ReportHistories", testReportHistories}, {"ReportRatings", testReportRatings}, {"ReportTargets", testReportTargets}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
-		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Relax", testRelax},
+		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Snooze", testSnooze}, {"SnoozeEnds", testSnoozeEnds}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
 		{"Mail", testMail}, {"Answers", testAnswers}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat}, {"Resets", testResets}, {"AskReset", testAskReset},
@@ -78,12 +78,7 @@ type rig struct {
 func openRig(t testing.TB, b Backend, place string) *rig {
 	t.Helper()
 	r := &rig{b: b, t: t}
-	s, err := b.Open(t.Context(), place, func() time.Time {
-		if at := r.still.Load(); at != 0 {
-			return time.UnixMilli(at)
-		}
-		return time.Now().Add(time.Duration(r.shift.Load()))
-	})
+	s, err := b.Open(t.Context(), place, r.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +89,14 @@ func openRig(t testing.TB, b Backend, place string) *rig {
 		}
 	})
 	return r
+}
+
+// now is the store's clock.
+func (r *rig) now() time.Time {
+	if at := r.still.Load(); at != 0 {
+		return time.UnixMilli(at)
+	}
+	return time.Now().Add(time.Duration(r.shift.Load()))
 }
 
 func newRig(t testing.TB, b Backend, place string) *rig {
@@ -227,7 +230,7 @@ func (r *rig) verify(convs ...string) {
 	for _, c := range open {
 		convs = append(convs, c.ID)
 		contacts[c.Contact]++
-		if c.State == store.Assigned {
+		if c.State == store.Assigned && !c.Snoozed() {
 			rows[c.Owner.ID]++
 		}
 		if contacts[c.Contact] > 1 {

@@ -23,6 +23,7 @@ import { Notice } from './notice.js';
 import { Offers } from './offers.js';
 import { OffersView } from './offers-view.js';
 import { ReadMarks } from './read-marks.js';
+import { routingNote } from './routing.js';
 import { SearchPanel } from './search-panel.js';
 import { actionOf } from './shortcuts.js';
 import { Staff } from './staff.js';
@@ -314,9 +315,9 @@ export class ConsoleApp {
 	#message(c, ev) {
 		const row = this.inbox.rows.get(c.id);
 		if (ev.d.from.kind === 'customer' && !this.chats.names.get(c.id)?.id) this.chats.learn(c.id, { id: ev.d.from.id, name: ev.d.from.name });
-		const fresh = this.connection.ready && ev.s > (row?.last ?? 0) && ev.d.from.kind === 'customer' && this.inbox.isMine(row);
+		const fresh = this.connection.ready && ev.s > (row?.last ?? 0) && (ev.d.from.kind === 'customer' || ev.d.payload === 'woken:time') && this.inbox.isMine(row);
 		this.inbox.applyMessage(ev);
-		if (fresh) this.#call('message', c.id, this.chats.contact(c.id).name, ev.d.body ?? '');
+		if (fresh) this.#call('message', c.id, this.chats.contact(c.id).name, routingNote(ev.d) || (ev.d.body ?? ''));
 	}
 
 	#call(kind, c, title, body) {

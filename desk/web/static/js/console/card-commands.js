@@ -16,6 +16,7 @@ export function cardCommands(app) {
 		history: (contact, cursor) => request('history', { contact, cursor }),
 		tag: async (c, change) => list.setTags(c, (await request('tag', change, c)).tags),
 		priority: (c, priority) => request('priority', { priority }, c),
+		snooze: (c, until) => request('snooze', { until }, c),
 		close: () => app.close(),
 		mail: async (c) => {
 			try {

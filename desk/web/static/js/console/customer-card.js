@@ -8,6 +8,7 @@ import { factsOf, visitOf } from './card-facts.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { PriorityField } from './priority-field.js';
+import { SnoozeField } from './snooze-field.js';
 import { SameNodes } from './same-nodes.js';
 import { forms } from './saved-chat.js';
 import { initials } from '../core/message-list.js';
@@ -18,7 +19,7 @@ export class CustomerCard {
 	 * @param {object} o
 	 * @param {HTMLElement} o.host
 	 * @param {import('./staff.js').Staff} o.staff
-	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), mail(c), block(card), erase(card), open(row), close(): functions of the console
+	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), priority(c, priority), snooze(c, until), mail(c), block(card), erase(card), open(row), close(): functions of the console
 	 */
 	constructor({ host, staff, on }) {
 		Object.assign(this, { host, staff, on });
@@ -70,6 +71,7 @@ export class CustomerCard {
 
 	#build() {
 		this.priority = new PriorityField((c, priority) => this.on.priority(c, priority));
+		this.snooze = new SnoozeField((c, until) => this.on.snooze(c, until));
 		this.avatar = el('span', { class: 'avatar', aria: { hidden: true } });
 		this.title = el('h2', { data: { testid: 'card-name' } });
 		this.badges = el('div', { class: 'badges' });
@@ -99,7 +101,7 @@ export class CustomerCard {
 		setChildren(this.host, [
 			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
 			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
-			this.facts, this.priority.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, section('saved.label', el('div', { class: 'card-buttons' }, this.mail, ...this.keeping)), this.pastSection, this.block, this.person.node,
+			this.facts, this.priority.node, this.snooze.node, this.ratingSection, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, section('saved.label', el('div', { class: 'card-buttons' }, this.mail, ...this.keeping)), this.pastSection, this.block, this.person.node,
 		]);
 	}
 
@@ -122,7 +124,9 @@ export class CustomerCard {
 	#drawPriority() {
 		const { c, row } = this.shown;
 		const others = row?.state === 'assigned' && row.owner?.id !== this.staff.me.id;
-		this.priority.show(c, row, this.staff.can(others ? 'override' : 'serve'));
+		const may = this.staff.can(others ? 'override' : 'serve');
+		this.priority.show(c, row, may);
+		this.snooze.show(c, row, may);
 	}
 
 	// What the customer thought of the chat that is shown.

@@ -67,7 +67,8 @@ export class Inbox {
 	applyHead(head) {
 		const held = this.rows.get(head.id);
 		if (!held || head.rev <= held.rev) return;
-		this.#put({ ...held, state: head.state, rev: head.rev, epoch: head.epoch, owner: head.owner });
+		const { snoozed, ...rest } = held; // every change of state or owner ends it
+		this.#put({ ...rest, state: head.state, rev: head.rev, epoch: head.epoch, owner: head.owner });
 	}
 
 	/** Folds a message into the row of its conversation, so that the last word is shown at once. */
@@ -101,9 +102,19 @@ export class Inbox {
 		return row?.state === 'assigned' && row.owner?.id === this.agentId;
 	}
 
+	/** Whether a conversation is the agent's, and not put aside. */
+	isDue(row) {
+		return this.isMine(row) && !row.snoozed;
+	}
+
 	/** Own conversations, oldest first: a steady order. */
 	mine() {
-		return [...this.rows.values()].filter((r) => this.isMine(r)).sort((a, b) => a.opened - b.opened || (a.id < b.id ? -1 : 1));
+		return [...this.rows.values()].filter((r) => this.isDue(r)).sort((a, b) => a.opened - b.opened || (a.id < b.id ? -1 : 1));
+	}
+
+	/** Own conversations that are put aside, the next to come back first. */
+	snoozed() {
+		return [...this.rows.values()].filter((r) => this.isMine(r) && r.snoozed).sort((a, b) => a.snoozed - b.snoozed || (a.id < b.id ? -1 : 1));
 	}
 
 	/** Waiting conversations, the next to be served first. */
@@ -125,7 +136,7 @@ export class Inbox {
 	/** Since when somebody waits for an answer in this row, 0 when nobody does. */
 	waitingSince(row) {
 		if (row.state === 'queued') return row.queued ?? row.opened;
-		if (row.state !== 'assigned') return 0;
+		if (row.state !== 'assigned' || row.snoozed) return 0;
 		return row.since ?? (row.preview_from === 'customer' ? row.at : 0);
 	}
 
@@ -142,7 +153,7 @@ export class Inbox {
 			if (this.left.size > maxLeft) this.left.delete(this.left.keys().next().value);
 			return;
 		}
-		const mine = this.isMine(row) && !this.isMine(this.rows.get(row.id));
+		const mine = this.isDue(row) && !this.isDue(this.rows.get(row.id));
 		this.rows.set(row.id, row);
 		if (mine) this.onMine(row);
 		if (!this.all || this.rows.size <= maxOthers) return;

@@ -19,7 +19,7 @@ export class ListPane {
 		Object.assign(this, { inbox, of });
 		this.archive = new Archive({ request: app.request, staff: app.staff, onChange: app.draw });
 		this.rows = new RowList({
-			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), messages: byId('left'), all: byId('all'), archive: byId('archive') }, eager: 'mine',
+			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), messages: byId('left'), snoozed: byId('snoozed'), all: byId('all'), archive: byId('archive') }, eager: 'mine',
 			onOpen: (id) => (this.archive.shown && this.archive.bulk.pressed(id)) || onOpen({ c: id, contact: this.archive.rows.get(id)?.contact, ...this.archive.rows.get(id)?.hit }), goneText: (id) => this.#goneText(id),
 		});
 	}
@@ -50,7 +50,10 @@ export class ListPane {
 		setText(byId('left-count'), number(left));
 		byId('left-more').hidden = inbox.beyondLeft === 0;
 		setText(byId('left-more'), t('console.queue.more', { n: number(inbox.beyondLeft) }));
-		this.rows.update({ mine: mine.map(model), queue: queue.map(model), messages: messages.map((r) => this.#leftMessage(r, now)), all: all.map(model), archive: [...this.archive.rows.values()].map((r) => this.#found(r)) });
+		const snoozed = inbox.snoozed();
+		byId('snoozed-section').hidden = snoozed.length === 0;
+		setText(byId('snoozed-count'), number(snoozed.length));
+		this.rows.update({ mine: mine.map(model), queue: queue.map(model), messages: messages.map((r) => this.#leftMessage(r, now)), snoozed: snoozed.map((r) => this.#snoozed(r, now)), all: all.map(model), archive: [...this.archive.rows.values()].map((r) => this.#found(r)) });
 		const waiting = queue.length + inbox.beyond;
 		setText(byId('mine-count'), number(mine.length));
 		setText(byId('queue-count'), number(waiting));
@@ -88,6 +91,11 @@ export class ListPane {
 		const model = this.#model(row, now);
 		const lines = [row.reply_to, model.preview.replace(/\s+/g, ' ')].filter(Boolean).join('\n');
 		return { ...model, preview: lines, wait: stamp(since), waitLabel: t('console.left.since', { time: fullTime(since) }), level: '' };
+	}
+
+	// A chat that is put aside says until when.
+	#snoozed(row, now) {
+		return { ...this.#model(row, now), wait: stamp(row.snoozed), waitLabel: t('snooze.mark', { time: fullTime(row.snoozed) }), level: '' };
 	}
 
 	// A row of a list that is not live: when it began, and what was found or said last.

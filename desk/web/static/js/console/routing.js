@@ -2,7 +2,8 @@
 // and the notes that the server adds. Pure, no page.
 
 import './routing-texts.js';
-import { t } from '../core/i18n.js';
+import './snooze-texts.js';
+import { fullTime, t } from '../core/i18n.js';
 
 /** The priorities, the first to be served first. */
 export const priorities = ['urgent', 'high', 'normal', 'low'];
@@ -33,5 +34,7 @@ export function routingNote({ payload = '', from }) {
 	const rest = payload.slice(at + 1);
 	if (what === 'priority' && priorities.includes(rest)) return t('routing.note.priority', { name: from?.name ?? '', priority: t(`priority.${rest}`) });
 	if (what === 'relaxed' || what === 'relaxed_nobody') return t(`routing.note.${what}`, { what: rest.replaceAll(',', ', ') });
+	if (what === 'snoozed') return t('snooze.note', { name: from?.name ?? '', time: fullTime(Date.parse(rest)) });
+	if (what === 'woken') return t(`snooze.note.${rest || 'agent'}`, { name: from?.name ?? '' });
 	return '';
 }

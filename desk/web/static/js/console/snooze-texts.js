@@ -1,0 +1,46 @@
+// What the console says about chats that are put aside, in both languages.
+
+import { addTexts } from '../core/i18n.js';
+
+addTexts({
+	'en': {
+		'snooze.label': 'Snooze',
+		'snooze.none': 'Not snoozed',
+		'snooze.until': 'Until {time}',
+		'snooze.back': 'Bring it back now',
+		'snooze.hour': 'For an hour',
+		'snooze.hours': 'For four hours',
+		'snooze.tomorrow': 'Until tomorrow, 9 o’clock',
+		'snooze.monday': 'Until Monday, 9 o’clock',
+		'snooze.other': 'Another time',
+		'snooze.do': 'Snooze',
+		'snooze.past': 'Choose a time to come.',
+		'snooze.failed': 'The chat could not be snoozed. The time is one minute to 366 days from now, and an agent has at most 200 snoozed chats.',
+		'snooze.list': 'Snoozed',
+		'snooze.mark': 'Snoozed until {time}',
+		'snooze.note': '{name} snoozed the chat until {time}.',
+		'snooze.note.time': 'The chat is back: its time has come.',
+		'snooze.note.customer': 'The chat is back: the customer has written.',
+		'snooze.note.agent': '{name} brought the chat back.',
+	},
+	'zh-CN': {
+		'snooze.label': '稍后处理',
+		'snooze.none': '未搁置',
+		'snooze.until': '搁置至 {time}',
+		'snooze.back': '立即恢复',
+		'snooze.hour': '一小时',
+		'snooze.hours': '四小时',
+		'snooze.tomorrow': '到明天 9 点',
+		'snooze.monday': '到周一 9 点',
+		'snooze.other': '其他时间',
+		'snooze.do': '搁置',
+		'snooze.past': '请选择将来的时间。',
+		'snooze.failed': '无法搁置对话。时间须在 1 分钟至 366 天之内，每位客服最多搁置 200 个对话。',
+		'snooze.list': '已搁置',
+		'snooze.mark': '搁置至 {time}',
+		'snooze.note': '{name} 将对话搁置至 {time}。',
+		'snooze.note.time': '对话已恢复：时间已到。',
+		'snooze.note.customer': '对话已恢复：客户发来了消息。',
+		'snooze.note.agent': '{name} 恢复了对话。',
+	},
+});
