@@ -22,7 +22,12 @@ func (t *texts) transcript(ctx context.Context, m store.Mail) (Letter, error) {
 	if err != nil {
 		return Letter{}, err
 	}
-	said, cut, err := t.said(ctx, &conv, m.Locale, 0, 0, func(*store.Event) bool { return true })
+	if m.Upto == 0 { // who asks from here on gets one more mail: this one may be on its way already
+		if m.Upto, err = t.store.SealMail(ctx, m.ID); err != nil {
+			return Letter{}, err
+		}
+	}
+	said, cut, err := t.said(ctx, &conv, m.Locale, 0, m.Upto, func(*store.Event) bool { return true })
 	if err != nil {
 		return Letter{}, err
 	}

@@ -18,7 +18,7 @@ type Mail struct {
 	Agent  string // the account that it is about, "" = none
 
 	First uint64 // of MailAnswers: the first message that it may have, in the numbers of the customer's stream
-	Upto  uint64 // the last one, 0 = it still collects
+	Upto  uint64 // of MailAnswers and MailTranscript: the last one, 0 = it still collects
 
 	State    MailState
 	Attempts int
@@ -105,10 +105,10 @@ type MailReader interface {
 // if there is no such mail in the state that the change needs.
 type MailWrites interface {
 	// QueueMail adds a mail and makes its id. Due and Expires get their defaults where they are 0. Of a MailTranscript that
-	// waits already there is no second one. Errors: an Invalid, ErrMailFull.
+	// waits and still collects there is no second one. Errors: an Invalid, ErrMailFull.
 	QueueMail(ctx context.Context, m Mail) (Mail, error)
-	// SealMail ends the collecting of a MailAnswers, and returns the last message that it may have. A second call returns
-	// the same.
+	// SealMail ends the collecting of a MailAnswers or a MailTranscript, and returns the last message that it may have. A
+	// second call returns the same. A MailTranscript collects again after DelayMail and RetryMail.
 	SealMail(ctx context.Context, id string) (upto uint64, err error)
 	// MailSent takes a mail out of the queue.
 	MailSent(ctx context.Context, id string) error

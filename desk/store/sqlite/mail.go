@@ -17,16 +17,18 @@ const (
 	sqlCountMail  = `SELECT count(*) FROM mail WHERE state = ?`
 	sqlInsertMail = `INSERT INTO mail (id, workspace, kind, recipient, locale, conversation, agent, first, upto, state, attempts, error, created, due, expires)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 'queued', 0, '', ?, ?, ?)`
-	sqlSameMail   = `SELECT ` + mailColumns + ` FROM mail WHERE conversation = ? AND kind = ? AND recipient = ? AND state = 'queued' LIMIT 1`
+	sqlSameMail   = `SELECT ` + mailColumns + ` FROM mail WHERE conversation = ? AND kind = ? AND recipient = ? AND upto = 0 AND state = 'queued' LIMIT 1`
 	sqlCollecting = `SELECT count(*) FROM mail WHERE conversation = ? AND kind = 'answers' AND upto = 0 AND state = 'queued'`
 	sqlSealMail   = `UPDATE mail SET upto = (SELECT c.last_pseq FROM conversation c WHERE c.id = mail.conversation) WHERE id = ? AND upto = 0 AND state = 'queued'`
 	sqlMailSent   = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
-	sqlDelayMail  = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END WHERE id = ?3 AND state = 'queued'`
+	sqlDelayMail  = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
+		upto = CASE kind WHEN 'transcript' THEN 0 ELSE upto END WHERE id = ?3 AND state = 'queued'`
 	sqlGiveUpMail = `UPDATE mail SET state = 'dead', due = ?1, attempts = attempts + 1, error = ?2 WHERE id = ?3 AND state = 'queued'`
 	sqlExpireMail = `UPDATE mail SET state = 'dead', due = ?1, error = ?2 WHERE state = 'queued' AND expires <= ?1`
 	sqlOldMails   = `DELETE FROM mail WHERE state = 'dead' AND (due < ? OR id IN (SELECT id FROM mail WHERE state = 'dead' ORDER BY due DESC, id DESC LIMIT -1 OFFSET ?))`
-	sqlRetryMail  = `UPDATE mail SET state = 'queued', attempts = 0, due = ?, expires = ? WHERE id = ? AND state = 'dead'`
-	sqlDropMail   = `DELETE FROM mail WHERE id = ? AND state = 'dead'`
+	sqlRetryMail  = `UPDATE mail SET state = 'queued', attempts = 0, due = ?, expires = ?,
+		upto = CASE kind WHEN 'transcript' THEN 0 ELSE upto END WHERE id = ? AND state = 'dead'`
+	sqlDropMail = `DELETE FROM mail WHERE id = ? AND state = 'dead'`
 )
 
 func scanMail(r scanner) (store.Mail, error) {
@@ -118,7 +120,7 @@ func (db *DB) SealMail(ctx context.Context, id string) (uint64, error) {
 		if err := t.exec(sqlSealMail, id); err != nil {
 			return 0, err
 		}
-		return upto, notFound(t.row(`SELECT upto FROM mail WHERE id = ? AND kind = 'answers' AND state = 'queued'`, id).Scan(&upto))
+		return upto, notFound(t.row(`SELECT upto FROM mail WHERE id = ? AND kind IN ('answers', 'transcript') AND state = 'queued'`, id).Scan(&upto))
 	})
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -80,6 +81,52 @@ func TestAnswers(t *testing.T) {
 		say(answer, ann)
 		if next, err := r.Cold().NextMail(ctx); err != nil || next.ID == m.ID || next.First != third+1 {
 			t.Errorf("%+v %v", next, err)
+		}
+	}
+}
+
+// TestTranscriptOnItsWay: who asks for a chat by mail while an earlier mail with it is just being sent gets one more. A
+// mail that could not be sent collects again, so that those who ask meanwhile get one.
+func TestTranscriptOnItsWay(t *testing.T) {
+	r := newRig(t, Options{Mail: true})
+	ctx := t.Context()
+	conv := r.open(true)
+	queue := func() store.Mail {
+		t.Helper()
+		m, err := r.QueueMail(ctx, store.Mail{Kind: store.MailTranscript, To: "ann@shop.example", Conv: conv.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	first := queue()
+	if again := queue(); again.ID != first.ID {
+		t.Error("two mails of one text wait")
+	}
+	if upto, err := r.SealMail(ctx, first.ID); err != nil || upto != conv.LastPSeq {
+		t.Errorf("%d %v", upto, err)
+	}
+	second := queue()
+	if second.ID == first.ID {
+		t.Fatal("what was asked for while the first mail was on its way is lost")
+	}
+	if err := r.MailSent(ctx, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, back := range map[string]func() error{
+		"delayed": func() error { return r.DelayMail(ctx, second.ID, 1, "450 not now") },
+		"tried again": func() error {
+			return errors.Join(r.GiveUpMail(ctx, second.ID, "550 no"), r.RetryMail(ctx, second.ID))
+		},
+	} {
+		if _, err := r.SealMail(ctx, second.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := back(); err != nil {
+			t.Fatal(err)
+		}
+		if again := queue(); again.ID != second.ID {
+			t.Errorf("%s: two mails of one text wait", name)
 		}
 	}
 }
