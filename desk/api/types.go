@@ -19,7 +19,8 @@ type Conversation struct {
 	Last      uint64            `json:"last"` // number of the last event
 	At        int64             `json:"at"`   // of the last event
 	Times     ConversationTimes `json:"times"`
-	Score     int               `json:"score"` // 1 to 5, 0 = not rated
+	Snoozed   int64             `json:"snoozed"` // until then its agent has put it aside, 0 = not
+	Score     int               `json:"score"`   // 1 to 5, 0 = not rated
 	Abandoned bool              `json:"abandoned"`
 	Previous  string            `json:"previous"` // the contact's conversation before this one
 }
@@ -113,7 +114,7 @@ func party(a store.Actor) *proto.Party {
 func conversation(c *store.Conversation, sites map[string]string) Conversation {
 	row := Conversation{
 		ID: c.ID, Site: sites[c.Site], State: string(c.State), Contact: proto.HitContact{ID: c.Contact, Name: c.ContactName}, Owner: party(c.Owner),
-		Group: c.Group, Tags: c.TagList(), Locale: c.Locale, Last: c.LastSeq, At: c.At, Score: c.Score, Abandoned: c.Abandoned, Previous: c.Prev,
+		Group: c.Group, Tags: c.TagList(), Locale: c.Locale, Last: c.LastSeq, At: c.At, Snoozed: c.SnoozedUntil, Score: c.Score, Abandoned: c.Abandoned, Previous: c.Prev,
 		Times: ConversationTimes{Opened: c.OpenedAt, Queued: c.QueuedAt, Assigned: c.AssignedAt, Closed: c.ClosedAt, Waiting: c.WaitingSince},
 	}
 	if row.Tags == nil {

@@ -204,6 +204,8 @@ func TestConsoleListsAllChats(t *testing.T) {
 	const run = `document.querySelector('[data-testid="system-run"]')`
 	agent.until("of many events in a row the last is shown", run+`?.querySelectorAll('.system').length === 7 && !`+run+`.open && `+run+`.nextElementSibling.dataset.event === 'closed'`)
 	agent.shot("events")
+	agent.choose("archive-state", "snoozed")
+	agent.until("by what was put aside", node("archive-section")+`?.textContent.includes('No chats.')`)
 	agent.choose("archive-state", "queued")
 	agent.until("and by state", node("archive-section")+`?.textContent.includes('No chats.')`)
 	agent.click("archive-clear")

@@ -22,6 +22,11 @@ func TestSnooze(t *testing.T) {
 	agent.until("the card says so", node("snooze")+`.selectedOptions[0].text.startsWith('Until ')`)
 	agent.until("and so does the chat", `[...document.querySelectorAll('[data-testid="system"]')].some((n) => n.textContent.includes('snoozed the chat until'))`)
 	agent.shot("snoozed")
+	agent.click("list-all")
+	agent.clickOn("the filters open", `document.querySelector('[data-testid="archive-filters"] summary')`)
+	agent.choose("archive-state", "snoozed")
+	agent.until("all chats that are aside are listed", `document.querySelectorAll('[data-testid="archive-row"]').length === 1`)
+	agent.click("list-open")
 	agent.clean()
 
 	v.say("Any news?")

@@ -90,6 +90,8 @@ func (h *Hub) filter(contact string, in *proto.Filter) (store.Filter, error) {
 	switch in.State {
 	case "open":
 		f.Open = true
+	case "snoozed":
+		f.Snoozed = true
 	default:
 		f.State = store.State(in.State)
 	}

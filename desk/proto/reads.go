@@ -33,7 +33,7 @@ type Receipt struct {
 
 // Filter selects conversations. What is zero selects all.
 type Filter struct {
-	State string `json:"state"` // one state, or "open" for all but closed
+	State string `json:"state"` // one state, "open" for all but closed, or "snoozed"
 	Tag   string `json:"tag"`
 	Agent string `json:"agent"` // has the conversation, or had it last
 	Group string `json:"group"`
@@ -247,9 +247,9 @@ func checkCursor(c string) *Error {
 
 func (f *Filter) check() *Error {
 	switch f.State {
-	case "", "open", "bot", "queued", "assigned", "deferred", "closed":
+	case "", "open", "bot", "queued", "assigned", "snoozed", "deferred", "closed":
 	default:
-		return fail(CodeBadRequest, fmt.Sprintf("in.state is %.40q: it is open, bot, queued, assigned, deferred or closed", f.State))
+		return fail(CodeBadRequest, fmt.Sprintf("in.state is %.40q: it is open, bot, queued, assigned, snoozed, deferred or closed", f.State))
 	}
 	if err := checkLine("in.tag", &f.Tag, MaxTagChars); err != nil {
 		return err

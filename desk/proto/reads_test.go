@@ -16,6 +16,7 @@ func TestDecodeReads(t *testing.T) {
 		"history": {`{"t":"history","id":"1","d":{"contact":"a","cursor":"x"}}`, Command{Type: "history", ID: "1", Payload: &History{Contact: "a", Cursor: "x"}}},
 		"list": {`{"t":"history","id":"1","d":{"in":{"state":"open","tag":" vip ","agent":"a","group":"g","site":"shop","from":1,"to":2,"score_from":1,"score_to":5}}}`,
 			Command{Type: "history", ID: "1", Payload: &History{In: Filter{State: "open", Tag: "vip", Agent: "a", Group: "g", Site: "shop", From: 1, To: 2, ScoreFrom: 1, ScoreTo: 5}}}},
+		"snoozed":      {`{"t":"history","id":"1","d":{"in":{"state":"snoozed"}}}`, Command{Type: "history", ID: "1", Payload: &History{In: Filter{State: "snoozed"}}}},
 		"everything":   {`{"t":"history","id":"1"}`, Command{Type: "history", ID: "1", Payload: &History{}}},
 		"search":       {`{"t":"search","id":"1","d":{"q":"退款"}}`, Command{Type: "search", ID: "1", Payload: &Search{Q: "退款", Limit: defaultHits}}},
 		"search by 50": {`{"t":"search","id":"1","d":{"q":"","limit":50}}`, Command{Type: "search", ID: "1", Payload: &Search{Limit: 50}}},

@@ -111,6 +111,7 @@ type Filter struct {
 	Contact string
 	Open    bool // in any state but Closed
 	State   State
+	Snoozed bool   // put aside by its agent
 	Tag     string // upper and lower case are the same
 	Agent   string // has it, or had it last
 	Group   string
@@ -126,7 +127,7 @@ type Filter struct {
 func (f *Filter) Match(c *Conversation) bool {
 	is := func(want, has string) bool { return want == "" || want == has }
 	return is(f.Contact, c.Contact) && is(string(f.State), string(c.State)) && is(f.Group, c.Group) && is(f.Site, c.Site) &&
-		(!f.Open || c.State != Closed) && (f.Agent == "" || f.Agent == c.LastAgent && c.AssignedAt > 0) &&
+		(!f.Open || c.State != Closed) && (!f.Snoozed || c.Snoozed()) && (f.Agent == "" || f.Agent == c.LastAgent && c.AssignedAt > 0) &&
 		(f.Tag == "" || slices.ContainsFunc(c.TagList(), func(tag string) bool { return strings.EqualFold(tag, f.Tag) })) &&
 		f.From <= c.OpenedAt && (f.To == 0 || c.OpenedAt < f.To) &&
 		f.ScoreFrom <= c.Score && (f.ScoreTo == 0 || c.Score > 0 && c.Score <= f.ScoreTo)

@@ -23,7 +23,7 @@ const (
 	sqlLastDoc = `SELECT coalesce(max(doc), 0) FROM message WHERE doc < ?`
 	sqlSearch  = `WITH hits AS MATERIALIZED (SELECT rowid AS doc FROM message_words WHERE message_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?)
 		SELECT h.doc, m.conversation, m.seq, coalesce(m.pseq, 0), m.id, m.kind, m.sender_kind, m.sender_id, m.sender_name, m.body, m.created,
-			c.contact, p.name, c.state, c.site, c.grp, c.last_agent, c.assigned_at, c.opened_at, c.score, ` + tagsColumn + `, ` + sqlAccess + `
+			c.contact, p.name, c.state, c.site, c.grp, c.last_agent, c.assigned_at, c.opened_at, c.snoozed_until, c.score, ` + tagsColumn + `, ` + sqlAccess + `
 		FROM hits h CROSS JOIN message m ON m.doc = h.doc CROSS JOIN conversation c ON c.id = m.conversation CROSS JOIN contact p ON p.id = c.contact
 		ORDER BY h.doc DESC`
 	sqlUnindexed = `SELECT conversation, seq, kind, body, created FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file') ORDER BY conversation, seq LIMIT ?`
@@ -154,7 +154,7 @@ func (r *reader) Search(ctx context.Context, s store.Scope, query string, f stor
 		var c store.Conversation
 		e := &h.Event
 		if err := rows.Scan(&doc, &e.Conv, &e.Seq, &e.PSeq, &e.ID, &e.Kind, &e.From.Kind, &e.From.ID, &e.From.Name, &e.Body, &e.Time,
-			&c.Contact, &h.ContactName, &c.State, &c.Site, &c.Group, &c.LastAgent, &c.AssignedAt, &c.OpenedAt, &c.Score, &c.Tags, &access); err != nil {
+			&c.Contact, &h.ContactName, &c.State, &c.Site, &c.Group, &c.LastAgent, &c.AssignedAt, &c.OpenedAt, &c.SnoozedUntil, &c.Score, &c.Tags, &access); err != nil {
 			return nil, "", err
 		}
 		looked++

@@ -54,6 +54,8 @@ func listOf(f *store.Filter) (query string, args []any, most int) {
 		return sqlListRated, nil, listed
 	case f.State != store.None:
 		return sqlListState, []any{string(f.State)}, listed
+	case f.Snoozed:
+		return sqlListState, []any{string(store.Assigned)}, listed
 	case f.Open:
 		return sqlListOpen, nil, listed
 	}

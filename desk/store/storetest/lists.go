@@ -42,6 +42,7 @@ func testLists(t *testing.T, r *rig) {
 	tagged(s.mine, "refund")
 	tagged(s.queued, "re")
 	r.do(store.Rate{Conv: s.had, By: s.ann.Actor(), Score: 2})
+	r.do(store.Snooze{Conv: s.mine, By: r.lin.Actor(), Until: r.now().Add(time.Hour).UnixMilli()})
 	shop := r.newSite(store.Site{Key: "shop", Name: "Shop"})
 	names := map[string]string{s.had: "had", s.theirs: "theirs", s.queued: "queued", s.mine: "mine", s.elsewhere: "elsewhere"}
 	opened := func(conv string) int64 { return r.head(conv).OpenedAt }
@@ -58,6 +59,9 @@ func testLists(t *testing.T, r *rig) {
 		"assigned":           {all, store.Filter{State: store.Assigned}, []string{"mine", "theirs"}},
 		"closed":             {all, store.Filter{State: store.Closed}, []string{"had"}},
 		"closed for lin":     {store.Scope{Agent: r.lin.ID}, store.Filter{State: store.Closed}, []string{"had"}},
+		"snoozed":            {all, store.Filter{Snoozed: true}, []string{"mine"}},
+		"snoozed, tagged":    {all, store.Filter{Snoozed: true, Tag: "any"}, []string{"mine"}},
+		"snoozed, of moe":    {all, store.Filter{Snoozed: true, Agent: r.moe.ID}, nil},
 		"with the bot":       {all, store.Filter{State: store.InBot}, nil},
 		"tag":                {all, store.Filter{Tag: "REFUND"}, []string{"mine", "had"}},
 		"tag, closed":        {all, store.Filter{Tag: "any", State: store.Closed}, []string{"had"}},

@@ -110,7 +110,7 @@ export class Archive {
 		this.fields = {};
 		const words = field('words', input('search', '200'));
 		const rest = [
-			field('state', el('select', {}, ...['', 'open', 'queued', 'deferred', 'closed'].map((value) => el('option', { value })))),
+			field('state', el('select', {}, ...['', 'open', 'queued', 'snoozed', 'deferred', 'closed'].map((value) => el('option', { value })))),
 			field('tag', input('text', '40')), ...['agent', 'group', 'site'].map((name) => field(name, el('select'))),
 			field('rating', el('select', {}, ...['', ...Object.keys(ratings)].map((value) => el('option', { value })))),
 			field('from', input('date')), field('to', input('date')),
