@@ -178,6 +178,9 @@ func (q *request) ctx() context.Context { return q.r.Context() }
 // T returns a text in the language of the page.
 func (q *request) T(key string, args ...any) string { return text(q.Lang, key, args...) }
 
+// Entered reports whether the page shows what was entered, and is not saved.
+func (q *request) Entered() bool { return q.r.Method == http.MethodPost }
+
 // Me returns the account that is logged in.
 func (q *request) Me() store.AgentAccount { return q.me.Agent }
 
@@ -209,7 +212,7 @@ func (q *request) Language(tag string) string {
 	return languages()[tag]
 }
 
-// Time shows a time in Unix milliseconds. The zone is that of the server, because pages need no scripts.
+// Time shows a time in Unix milliseconds. The zone is that of the server, because pages work without scripts.
 func (q *request) Time(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -31,7 +32,17 @@ func (groupPage) Strategies() []string {
 	return []string{"least_busy", "round_robin", "sticky", "manual"}
 }
 
-func (p *Pages) newGroup(q *request) { q.groupForm(http.StatusOK, store.Group{}) }
+func (p *Pages) newGroup(q *request) {
+	shown, err := q.groupShown(new(store.Group))
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	for field, values := range shown {
+		q.set(field, values...)
+	}
+	q.groupForm(http.StatusOK, store.Group{})
+}
 
 func (q *request) groupForm(status int, g store.Group) {
 	all, err := q.lists()
@@ -157,9 +168,9 @@ func (q *request) groupShown(g *store.Group) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
 	shown := url.Values{
 		"name": {g.Name}, "strategy": {g.Settings.Strategy}, "max_queue": {unlessZero(int64(g.Settings.MaxQueue))}, "accept": {unlessZero(g.Settings.Accept / 1000)},
-		"sticky_days": {unlessZero(int64(g.Settings.StickyDays))}, "sticky_wait": {unlessZero(g.Settings.StickyWait / 1000)},
-		"relax": {unlessZero(g.Settings.Relax / 1000)}, "away": {unlessZero(g.Settings.Away / time.Minute.Milliseconds())},
-		"target": {unlessZero(g.Settings.Target / 1000)}, "target_share": {unlessZero(int64(g.Settings.TargetShare))},
+		"sticky_days": {whole(g.Settings.StickyFor(), 24*time.Hour)}, "sticky_wait": {whole(g.Settings.StickyWaits(), time.Second)},
+		"relax": {whole(g.Settings.Relaxes(), time.Second)}, "away": {whole(g.Settings.AwayFor(), time.Minute)},
+		"target": {unlessZero(g.Settings.Target / 1000)}, "target_share": {strconv.Itoa(cmp.Or(g.Settings.TargetShare, store.DefaultTargetShare))},
 		"members": slices.Sorted(slices.Values(members[g.ID])),
 	}
 	showHours(shown, &g.Settings.Hours)

@@ -49,6 +49,10 @@ func (p *Pages) newSite(q *request) {
 	q.set("reopen", "24")
 	q.set("visits", store.KeepBasic)
 	q.set("rate", "on")
+	var usual store.SiteSettings
+	for field, d := range map[string]time.Duration{"idle_bot": usual.BotIdle(), "idle_wait": usual.QueueIdle(), "idle_chat": usual.ChatIdle(), "warn_for": usual.Warning(), "away_after": usual.Absence()} {
+		q.set(field, whole(d, time.Minute))
+	}
 	q.siteForm(http.StatusOK, store.Site{})
 }
 
@@ -224,12 +228,11 @@ func (p *Pages) editSite(q *request) {
 // siteShown returns the fields of a site.
 func siteShown(s *store.Site) url.Values {
 	t, shown := &s.Settings, make(url.Values)
-	const minute = int64(time.Minute / time.Millisecond)
 	for field, value := range map[string]string{
 		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
 		"visits": t.VisitsKept(), "origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
-		"idle_bot": unlessZero(t.IdleBot / minute), "idle_wait": unlessZero(t.IdleWait / minute), "idle_chat": unlessZero(t.IdleChat / minute),
-		"warn_for": unlessZero(t.WarnFor / minute), "keep_days": unlessZero(int64(t.KeepDays)), "chats": unlessZero(int64(t.Chats)),
+		"idle_bot": whole(t.BotIdle(), time.Minute), "idle_wait": whole(t.QueueIdle(), time.Minute), "idle_chat": whole(t.ChatIdle(), time.Minute),
+		"warn_for": whole(t.Warning(), time.Minute), "away_after": whole(t.Absence(), time.Minute), "keep_days": unlessZero(int64(t.KeepDays)), "chats": unlessZero(int64(t.Chats)),
 	} {
 		shown.Set(field, value)
 	}
@@ -237,7 +240,6 @@ func siteShown(s *store.Site) url.Values {
 		tick(shown, field, on)
 	}
 	lookShown(shown, &t.Look)
-	shown.Set("away_after", unlessZero(t.AwayAfter/minute))
 	showHours(shown, &t.Hours)
 	for i, f := range t.PreChat {
 		n := strconv.Itoa(i)
@@ -248,6 +250,9 @@ func siteShown(s *store.Site) url.Values {
 	}
 	return shown
 }
+
+// whole shows a duration in a unit, also one that is nothing but the usual.
+func whole(d, unit time.Duration) string { return strconv.Itoa(int(d / unit)) }
 
 // tick sets a box that is ticked.
 func tick(shown url.Values, field string, on bool) {

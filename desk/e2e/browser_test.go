@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/browser"
@@ -124,6 +125,9 @@ type tab struct {
 	name string
 	ctx  context.Context
 
+	stays atomic.Bool  // the next question whether to leave a page is answered with no
+	asked atomic.Int32 // how many questions of the browser there were
+
 	mu   sync.Mutex
 	said []string
 }
@@ -176,6 +180,24 @@ func (b *profile) open(name string, width, height int64, url string) *tab {
 			p.mu.Lock()
 			p.said = append(p.said, m.String())
 			p.mu.Unlock()
+		}
+	}()
+	dialogs := chromedp.Events(ctx, page.JavascriptDialogOpening)
+	go func() { // ends with the context of the tab
+		for d, err := range dialogs {
+			if err != nil {
+				return
+			}
+			stay := p.stays.Swap(false)
+			p.asked.Add(1)
+			if err := chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+				_, err := cdp.Call(ctx, target, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: !stay})
+				return err
+			})); err != nil {
+				p.mu.Lock()
+				p.said = append(p.said, "the dialog "+string(d.Type)+" could not be answered: "+err.Error())
+				p.mu.Unlock()
+			}
 		}
 	}()
 	p.navigate(url)

@@ -137,8 +137,7 @@ func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`\.Asset "([^"]+)"`).FindAllSubmatch(text, -1) {
-			read(t, string(m[1]))
-			used = append(used, string(m[1]))
+			used = append(used, closure(t, string(m[1]))...)
 		}
 	}
 	for _, name := range allFiles(t) {

@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { accentOf, contrast, parse } from '../static/js/customer/theme.js';
+import { accentOf, contrast, parse } from '../static/js/core/theme.js';
 
 const css = readFileSync(new URL('../static/css/tokens.css', import.meta.url), 'utf8');
 const surfaces = [...css.matchAll(/--surface:\s*(#[0-9a-f]{6})/gi)].map((m) => parse(m[1])); // light, dark

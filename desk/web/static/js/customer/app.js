@@ -20,7 +20,7 @@ import { Outbox } from '../core/outbox.js';
 import { asks, PreChat } from './prechat.js';
 import { MailChat } from './mail-chat.js';
 import { Rating } from './rating.js';
-import { accentOf, useColour } from './theme.js';
+import { accentOf, useColour } from '../core/theme.js';
 import { locale, number, onLocale, t, translate } from '../core/i18n.js';
 import { uuid } from '../core/storage.js';
 import { allowFiles, Uploads } from '../core/uploads.js';
