@@ -14,6 +14,7 @@ type Conversation struct {
 	Contact   proto.HitContact  `json:"contact"`
 	Owner     *proto.Party      `json:"owner,omitempty"`
 	Group     string            `json:"group"`
+	Priority  string            `json:"priority"` // in the queue: urgent, high, normal or low
 	Tags      []string          `json:"tags"`
 	Locale    string            `json:"locale"`
 	Last      uint64            `json:"last"` // number of the last event
@@ -114,7 +115,7 @@ func party(a store.Actor) *proto.Party {
 func conversation(c *store.Conversation, sites map[string]string) Conversation {
 	row := Conversation{
 		ID: c.ID, Site: sites[c.Site], State: string(c.State), Contact: proto.HitContact{ID: c.Contact, Name: c.ContactName}, Owner: party(c.Owner),
-		Group: c.Group, Tags: c.TagList(), Locale: c.Locale, Last: c.LastSeq, At: c.At, Snoozed: c.SnoozedUntil, Score: c.Score, Abandoned: c.Abandoned, Previous: c.Prev,
+		Group: c.Group, Priority: c.Priority.Name(), Tags: c.TagList(), Locale: c.Locale, Last: c.LastSeq, At: c.At, Snoozed: c.SnoozedUntil, Score: c.Score, Abandoned: c.Abandoned, Previous: c.Prev,
 		Times: ConversationTimes{Opened: c.OpenedAt, Queued: c.QueuedAt, Assigned: c.AssignedAt, Closed: c.ClosedAt, Waiting: c.WaitingSince},
 	}
 	if row.Tags == nil {
