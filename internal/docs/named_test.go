@@ -24,22 +24,23 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	there := map[string]bool{}
 	test := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err = filepath.WalkDir(filepath.Join(root, "desk"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, room := range []string{"desk", "internal/docs"} {
+		if err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(room)), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			there[d.Name()] = true
+			if !strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			code, err := os.ReadFile(path)
+			for _, m := range test.FindAllSubmatch(code, -1) {
+				there[string(m[1])] = true
+			}
 			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
-		there[d.Name()] = true
-		if !strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		code, err := os.ReadFile(path)
-		for _, m := range test.FindAllSubmatch(code, -1) {
-			there[string(m[1])] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, m := range named {
 		if !there[m[1]] {
