@@ -9,7 +9,7 @@ export function guard(form, page = window) {
 	const saved = form.hasAttribute('data-entered') ? null : entered();
 	let sent = false;
 	form.addEventListener('submit', () => { sent = true; });
-	page.addEventListener('pageshow', () => { sent = false; }); // back again
+	page.addEventListener('pageshow', (e) => { sent &&= !e.persisted; }); // back again
 	page.addEventListener('beforeunload', (e) => {
 		if (!sent && entered() !== saved) e.preventDefault();
 	});
