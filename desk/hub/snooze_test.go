@@ -60,11 +60,11 @@ func TestSnoozedComesBackByTime(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	h := r.theHub()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.queue.dir.active(lin.Me().ID) < 1 || len(h.queue.dir.aside) != 0 {
-		t.Errorf("%d places, aside %v", h.queue.dir.active(lin.Me().ID), h.queue.dir.aside)
-	}
+	r.waitFor("the place is taken, and nothing is aside", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.queue.dir.active(lin.Me().ID) >= 1 && len(h.queue.dir.aside) == 0
+	})
 }
 
 // A word of the customer brings it back at once. Supervisors may bring back what others have put aside, and that is audited.
