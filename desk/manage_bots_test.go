@@ -25,7 +25,7 @@ var (
 // filledIn returns what a browser without scripts would send for the form of a page.
 func filledIn(t *testing.T, page string) url.Values {
 	t.Helper()
-	_, page, found := strings.Cut(page, `novalidate data-guard`)
+	_, page, found := strings.Cut(page, ` novalidate>`)
 	page, _, _ = strings.Cut(page, "</form>")
 	if !found {
 		t.Fatal("the page has no form of rules")

@@ -3,6 +3,7 @@ package responder_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,13 +81,14 @@ func TestBaseContextHasEnded(t *testing.T) {
 	})
 	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet(), BaseContext: base}))
 	for i, want := range []error{nil, context.Canceled} {
-		c.say("1 ok", "2 oneway")
+		// Each has its own id, because nobody is told when that of a one-way request is free again.
+		c.say(fmt.Sprintf("1%d ok", i), fmt.Sprintf("2%d oneway", i))
 		for range 2 {
 			if err := testkit.Receive(t, "a context's error", seen); !errors.Is(err, want) {
 				t.Errorf("%d: a context says %v, want %v", i, err, want)
 			}
 		}
-		c.expect("1 ok")
+		c.expect(fmt.Sprintf("1%d ok", i))
 		stop()
 	}
 	d.settle()

@@ -120,6 +120,7 @@ func TestAdministratorSetsUpATeam(t *testing.T) {
 	boss.fill("field-try", "May I return it?")
 	boss.click("try-send")
 	boss.until("the tryout answers by it, unsaved", node("tried-why")+`?.textContent.includes('returns') && `+node("tried-said")+`.textContent === 'Within 30 days.'`)
+	boss.until("the page has gone to its answer, which takes the focus", `document.readyState === 'complete' && new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 	boss.fill("field-rules[1].name", "No name")
 	boss.click("save")
 	boss.until("the mistake is told at its field", node("error-rules[1].name")+`?.textContent.includes('"No name"')`)

@@ -90,14 +90,8 @@ func TestRetiredBotsAreClosed(t *testing.T) {
 	hanging.Send(held, "again")
 	r.event(hanging, held, body("You said again"))
 	r.waitFor("the last of them to go", func() bool { return r.retired() == 0 })
-	closed := 0
-	for _, w := range old[:changes] {
-		if closedBot(w) {
-			closed++
-		}
-	}
-	if closed != changes {
-		t.Errorf("%d of %d are closed", closed, changes)
+	for n, w := range old[:changes] {
+		r.waitFor(fmt.Sprint("old bot ", n, " to be closed"), func() bool { return closedBot(w) })
 	}
 }
 
