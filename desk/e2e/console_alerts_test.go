@@ -85,14 +85,13 @@ func TestConsoleAccountAndAlerts(t *testing.T) {
 	other.clean()
 }
 
-// secondFactor sets up the second factor of the account that is logged in, and logs it in elsewhere.
-func secondFactor(p, other *tab, name, password string) {
+// setUpFactor fills in the form of the second factor, which is on the screen, and returns what makes codes for it. The
+// password is "" where the page knows it.
+func setUpFactor(p *tab, password string) (code func(later time.Duration) string) {
 	p.t.Helper()
-	p.click("menu-button")
-	p.click("menu-factor")
 	p.visible("factor-secret")
 	secret := strings.ReplaceAll(p.text("factor-secret"), " ", "")
-	code := func(later time.Duration) string {
+	code = func(later time.Duration) string {
 		code, err := totp.GenerateCode(secret, time.Now().Add(later))
 		if err != nil {
 			p.t.Fatal(err)
@@ -100,20 +99,37 @@ func secondFactor(p, other *tab, name, password string) {
 		return code
 	}
 	p.until("the picture is drawn", `document.querySelector('.qr')?.naturalWidth > 0`)
-	p.fill("factor-password", password)
+	if password != "" {
+		p.fill("factor-password", password)
+	}
 	p.fill("factor-code", code(0))
 	p.shot("factor")
 	p.click("factor-save")
 	p.until("there are ten recovery codes", `((e, b) => { if (/did not work/.test(e?.textContent) && !b.disabled) b.click(); return true; })(`+node("factor-error")+`, `+node("factor-save")+`) && document.querySelectorAll('[data-testid="factor-codes"] li').length === 10`)
 	p.shot("recovery")
 	p.click("factor-kept")
-	p.gone("factor-dialog")
+	p.gone("factor")
+	return code
+}
+
+// secondFactor sets up the second factor of the account that is logged in, and logs it in elsewhere.
+func secondFactor(p, other *tab, name, password string) {
+	p.t.Helper()
+	p.click("menu-button")
+	p.click("menu-factor")
+	code := setUpFactor(p, password)
+	giveCode(other, name, password, code(30*time.Second))
+}
+
+// giveCode logs in with a password and a code of the second factor.
+func giveCode(other *tab, name, password, code string) {
+	other.t.Helper()
 	other.fill("login-user", name)
 	other.fill("login-password", password)
 	other.click("login-submit")
 	other.until("the code is asked for", `((e, b, c) => { if (!c && /could not log you in/.test(e?.textContent) && !b.disabled) b.click(); return c; })(`+node("login-error")+`, `+node("login-submit")+`, `+node("login-code")+`)`)
 	other.shot("code")
-	other.fill("login-code", code(30*time.Second))
+	other.fill("login-code", code)
 	other.click("login-submit")
 	loginAnswered(other)
 	other.visible("mine")

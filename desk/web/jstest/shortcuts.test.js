@@ -9,7 +9,7 @@ const key = (k, o = {}) => ({ key: k, ...o });
 const free = { writing: false, dialog: false };
 
 test('keys act outside of fields, in either case', () => {
-	const wanted = { j: 'down', K: 'up', n: 'note', T: 'transfer', e: 'close', '/': 'canned', '?': 'help', s: 'search', '[': 'list', ']': 'card', Escape: 'leave' };
+	const wanted = { j: 'down', K: 'up', n: 'note', T: 'transfer', e: 'close', '/': 'canned', '?': 'help', o: 'offer', s: 'search', '[': 'list', ']': 'card', Escape: 'leave' };
 	for (const [k, action] of Object.entries(wanted)) assert.equal(actionOf(key(k), free), action, k);
 	for (const k of ['Enter', 'x', 'Tab', 'ArrowDown']) assert.equal(actionOf(key(k), free), '', k);
 });

@@ -32,12 +32,12 @@ function leave(said) {
 	location.reload();
 }
 
-/** Lets the agent in, or has the second factor set up before. */
-function enter(agent, password = '') {
+/** Lets the agent in, or has the second factor set up before. failed is the key of a text that tells what did not work. */
+function enter(agent, { password = '', failed = '' } = {}) {
 	storage.set(loginKey, true);
 	byId('login').hidden = true;
 	if (!agent.setup) {
-		showApp(agent);
+		showApp(agent, failed);
 		return;
 	}
 	byId('setup').hidden = false;
@@ -45,15 +45,17 @@ function enter(agent, password = '') {
 	byId('setup-card').replaceChildren(el('p', { class: 'login-info', text: t('factor.required') }), factorForm({ login: agent.login, password, cancel: out, onDone: () => location.reload() }));
 }
 
-function showApp(agent) {
+function showApp(agent, failed) {
 	byId('app').hidden = false;
-	new ConsoleApp({ agent, storage, leave }).start();
+	const app = new ConsoleApp({ agent, storage, leave });
+	app.start();
+	if (failed) app.notice(t(failed), true);
 }
 
 function showLogin(said, more = {}) {
 	storage.remove(loginKey);
 	byId('login').hidden = false;
-	new Login({ said, ...more, onLogin: enter });
+	new Login({ said, ...more, onLogin: (agent, password) => enter(agent, { password }) });
 }
 
 /** Shows the form of an invitation, with what has gone wrong before. */
@@ -63,7 +65,7 @@ function showInvitation(token, failed = '') {
 	inviteForm({ host: byId('setup-card'), token, failed, onAccount: (agent, password) => {
 		history.replaceState(null, '', '/console'); // the link has had its use
 		byId('setup').hidden = true;
-		enter(agent, password);
+		enter(agent, { password });
 	} });
 }
 
@@ -71,16 +73,21 @@ function showInvitation(token, failed = '') {
 async function comeBack(back) {
 	history.replaceState(null, '', '/console'); // the code has had its use
 	const token = takeInvitation();
-	const again = (failed) => (token ? showInvitation(token, failed) : showLogin('', { failed }));
+	const again = async (failed) => {
+		const agent = !token && await whoAmI(); // who was connecting an account is logged in still
+		if (token) showInvitation(token, failed);
+		else if (agent) enter(agent, { failed });
+		else showLogin('', { failed });
+	};
 	if (!back.code) {
-		again('sso.cancelled');
+		await again('sso.cancelled');
 		return;
 	}
 	try {
 		enter((await finish(back)).agent);
 	} catch (err) {
 		if (err.reason === 'second_factor') showLogin('', { half: true });
-		else again(signOnWords(err));
+		else await again(signOnWords(err));
 	}
 }
 

@@ -1,6 +1,7 @@
 // The bar above a list in which several chats are changed at once.
 
 import { Bulk, most } from './bulk.js';
+import { opensFirst } from '../core/choices.js';
 import { ask, askText } from '../core/dialog.js';
 import { el, setChildren, setText } from '../core/dom.js';
 import { number, plural, t } from '../core/i18n.js';
@@ -26,7 +27,7 @@ export class BulkBar {
 		this.all = button('all', () => this.bulk.only(this.listed(), true), 'link-button');
 		this.tag = button('tag', () => this.#tag());
 		this.close = button('close', () => this.#close());
-		this.assign = el('select', { class: 'select', data: { testid: 'bulk-assign' }, on: { change: () => this.#assign() } });
+		this.assign = opensFirst(el('select', { class: 'select', data: { testid: 'bulk-assign' }, on: { change: () => this.#assign() } }));
 		this.end = button('end', () => this.bulk.choose(false));
 		this.tools = el('div', { class: 'bulk-tools', hidden: true }, this.count, this.all, this.tag, this.assign, this.close, this.end);
 		this.node = el('div', { class: 'bulk' }, this.begin, this.tools);

@@ -83,10 +83,10 @@ export class Moves {
 		const writing = Boolean(e.target.closest?.('textarea, select, input:not([type="checkbox"], [type="radio"])'));
 		const action = actionOf(e, { writing, dialog: Boolean(document.querySelector('dialog[open]')) });
 		if (!action) return;
-		const { chats, commands, current, folds, list, search } = this.app;
+		const { chats, commands, current, folds, list, offersView, search } = this.app;
 		const view = chats.views.get(current);
 		const actions = {
-			down: () => list.rows.move(1), up: () => list.rows.move(-1), help: () => showKeys(), search: () => search.focus(),
+			down: () => list.rows.move(1), up: () => list.rows.move(-1), help: () => showKeys(), search: () => search.focus(), offer: () => offersView.focus(),
 			note: () => view?.note(), canned: () => view?.openCanned(), transfer: () => commands.transfer(current), close: () => commands.close(current),
 			list: () => folds.toggle('list'), card: () => folds.toggle('card'), leave: () => this.#leaveField(writing),
 		};

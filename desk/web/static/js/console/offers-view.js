@@ -27,6 +27,11 @@ export class OffersView {
 		this.host.hidden = list.length === 0;
 	}
 
+	/** Goes to the offer that came first. */
+	focus() {
+		this.host.querySelector('.button.primary')?.focus();
+	}
+
 	relabel() {
 		this.nodes.clear();
 		this.render();

@@ -1,5 +1,6 @@
 // The priority of a chat on the customer card.
 
+import { opensFirst } from '../core/choices.js';
 import { el, setText } from '../core/dom.js';
 import { priorities } from './routing.js';
 import { t } from '../core/i18n.js';
@@ -8,8 +9,8 @@ export class PriorityField {
 	/** @param {(c: string, priority: string) => Promise<void>} set */
 	constructor(set) {
 		this.c = '';
-		this.select = el('select', { class: 'select', aria: { label: t('priority.label') }, data: { testid: 'priority' } },
-			...priorities.map((p) => el('option', { value: p, text: t(`priority.${p}`) })));
+		this.select = opensFirst(el('select', { class: 'select', aria: { label: t('priority.label') }, data: { testid: 'priority' } },
+			...priorities.map((p) => el('option', { value: p, text: t(`priority.${p}`) }))));
 		this.error = el('p', { class: 'error-text', role: 'status' });
 		this.node = el('section', { class: 'card-section' }, el('h3', { text: t('priority.label') }), this.select, this.error);
 		this.select.addEventListener('change', async () => {

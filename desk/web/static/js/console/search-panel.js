@@ -1,7 +1,7 @@
 // The search over all that the agent may read: a field in the top bar, and below it what was
 // found. It has a request of its own: however long it takes, the chats go on.
 
-import { byId, el, setAttr, setChildren, setText } from '../core/dom.js';
+import { byId, el, onFocusLeft, setAttr, setChildren, setText } from '../core/dom.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { moment, t } from '../core/i18n.js';
@@ -31,6 +31,7 @@ export class SearchPanel {
 		this.field.addEventListener('keydown', (e) => this.#key(e));
 		this.box.addEventListener('keydown', (e) => this.#key(e));
 		this.field.addEventListener('focus', () => this.#show(this.panel.state !== 'idle'));
+		onFocusLeft([this.field, this.box], () => this.#show(false));
 		document.addEventListener('pointerdown', (e) => {
 			if (!this.box.contains(e.target) && e.target !== this.field) this.#show(false);
 		});

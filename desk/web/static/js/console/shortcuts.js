@@ -2,7 +2,7 @@
 // action. Nothing happens while somebody writes, except to leave the field.
 
 const plain = {
-	j: 'down', k: 'up', n: 'note', t: 'transfer', e: 'close', s: 'search', '/': 'canned', '?': 'help', '[': 'list', ']': 'card', Escape: 'leave',
+	j: 'down', k: 'up', n: 'note', t: 'transfer', e: 'close', o: 'offer', s: 'search', '/': 'canned', '?': 'help', '[': 'list', ']': 'card', Escape: 'leave',
 };
 
 /** The keys of the help, with the text that explains each. */
@@ -15,6 +15,7 @@ export const shortcuts = [
 	[['/'], 'keys.canned'],
 	[['T'], 'keys.transfer'],
 	[['E'], 'keys.close'],
+	[['O'], 'keys.offer'],
 	[['S'], 'keys.search'],
 	[['[', ']'], 'keys.fold'],
 	[['Esc'], 'keys.leave'],

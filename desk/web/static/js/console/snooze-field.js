@@ -1,6 +1,7 @@
 // The field of the customer card that puts a chat aside until a time.
 
 import './snooze-texts.js';
+import { opensFirst } from '../core/choices.js';
 import { el, setText } from '../core/dom.js';
 import { t, upcoming } from '../core/i18n.js';
 
@@ -24,7 +25,7 @@ export class SnoozeField {
 	/** @param {(c: string, until: number) => Promise<void>} set */
 	constructor(set) {
 		Object.assign(this, { set, c: '' });
-		this.select = el('select', { class: 'select', aria: { label: t('snooze.label') }, data: { testid: 'snooze' }, on: { change: () => this.#chosen() } });
+		this.select = opensFirst(el('select', { class: 'select', aria: { label: t('snooze.label') }, data: { testid: 'snooze' }, on: { change: () => this.#chosen() } }));
 		this.time = el('input', { class: 'input', type: 'datetime-local', required: true, aria: { label: t('snooze.other') }, data: { testid: 'snooze-time' } });
 		this.form = el('form', { class: 'tag-form', hidden: true, on: { submit: (e) => this.#own(e) } }, this.time,
 			el('button', { type: 'submit', class: 'button small', text: t('snooze.do'), data: { testid: 'snooze-do' } }));

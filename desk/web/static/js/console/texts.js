@@ -335,6 +335,7 @@ addTexts({
 		'keys.note': 'Write a note, or go back to the answer',
 		'keys.canned': 'Canned replies',
 		'keys.transfer': 'Transfer the chat',
+		'keys.offer': 'Answer the chat that a colleague offers',
 		'keys.search': 'Search',
 	},
 	'zh-CN': {
@@ -664,6 +665,7 @@ addTexts({
 		'keys.note': '写备注，或回到回复',
 		'keys.canned': '快捷回复',
 		'keys.transfer': '转接对话',
+		'keys.offer': '处理同事转来的对话',
 		'keys.search': '搜索',
 	},
 });

@@ -1,7 +1,8 @@
 // The bar above the panes: own status and capacity, quality of the connection,
 // and the menu. Below it, until answered, the question whether to be called.
 
-import { byId, el, icon, setAttr, setText } from '../core/dom.js';
+import { opensFirst } from '../core/choices.js';
+import { byId, el, icon, onFocusLeft, setAttr, setText } from '../core/dom.js';
 import { begin, signOnWords } from './sign-on.js';
 import { factorDialog } from './factor-view.js';
 import { initials } from '../core/message-list.js';
@@ -19,7 +20,7 @@ export class TopBar {
 	 */
 	constructor({ staff, connection, alerts, on }) {
 		Object.assign(this, { staff, connection, alerts, on });
-		this.select = byId('status');
+		this.select = opensFirst(byId('status'));
 		this.menu = byId('menu');
 		this.button = byId('menu-button');
 		byId('help').append(icon('help'));
@@ -129,6 +130,7 @@ export class TopBar {
 			item('console.logout', 'exit', 'logout', () => this.on.logout()));
 		if (this.staff.me.connect) byId('menu-items').prepend(item('sso.connect', 'key', 'menu-sso', () => begin({ connect: true }).catch((err) => this.on.notice(t(signOnWords(err)), true))));
 		this.button.addEventListener('click', () => this.#open(this.menu.hidden));
+		onFocusLeft([this.menu, this.button], () => this.#open(false));
 		document.addEventListener('pointerdown', (e) => {
 			if (!this.menu.hidden && !this.menu.contains(e.target) && !this.button.contains(e.target)) this.#open(false);
 		});

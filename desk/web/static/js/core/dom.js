@@ -74,6 +74,15 @@ export function byId(id) {
 	return node;
 }
 
+/** Calls f when the focus goes from these nodes, which belong together, to another place on the page. */
+export function onFocusLeft(nodes, f) {
+	for (const node of nodes) {
+		node.addEventListener('focusout', (e) => {
+			if (e.relatedTarget && !nodes.some((n) => n.contains(e.relatedTarget))) f();
+		});
+	}
+}
+
 const shapes = {
 	send: ['M4 10h11', 'M10.5 5l5 5-5 5'],
 	person: ['M10 10a3.25 3.25 0 1 0 0-6.5 3.25 3.25 0 0 0 0 6.5z', 'M3.75 17c.6-3.2 3.1-5 6.25-5s5.65 1.8 6.25 5'],

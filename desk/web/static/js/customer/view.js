@@ -1,7 +1,7 @@
 // The fixed parts of the customer page: header and menu, queue card, closed
 // card, notices. It draws a model and reports what is pressed.
 
-import { addShapes, byId, el, icon, setAttr, setText } from '../core/dom.js';
+import { addShapes, byId, el, icon, onFocusLeft, setAttr, setText } from '../core/dom.js';
 import { initials } from '../core/message-draw.js';
 import { awayWords } from './leave.js';
 import { estimate, nameOf, place } from './words.js';
@@ -45,9 +45,7 @@ export class CustomerView {
 			if (!n.menu.contains(e.target) && !n['menu-button'].contains(e.target)) this.menu(false);
 		});
 		document.addEventListener('keydown', (e) => this.#escape(e));
-		n.menu.addEventListener('focusout', (e) => {
-			if (e.relatedTarget && !n.menu.contains(e.relatedTarget) && e.relatedTarget !== n['menu-button']) this.menu(false);
-		});
+		onFocusLeft([n.menu, n['menu-button']], () => this.menu(false));
 	}
 
 	menu(open) {

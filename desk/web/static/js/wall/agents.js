@@ -1,6 +1,7 @@
 // The agents on the wall: one card each, kept while the agent is there so that
 // what has the focus keeps it.
 
+import { opensFirst } from '../core/choices.js';
 import { el, setAttr, setChildren, setText } from '../core/dom.js';
 import { number, t, waited } from '../core/i18n.js';
 
@@ -84,8 +85,8 @@ export class AgentCard {
 			el('div', { class: 'load' }, el('div', { class: 'load-bar', aria: { hidden: 'true' } }, this.fill), this.load),
 			this.chats, this.idle);
 		if (!force) return;
-		this.select = el('select', { class: 'select', data: { testid: 'force-status' }, on: { change: () => onStatus(this.agent, this.select.value) } },
-			...statuses.map((s) => el('option', { value: s })));
+		this.select = opensFirst(el('select', { class: 'select', data: { testid: 'force-status' }, on: { change: () => onStatus(this.agent, this.select.value) } },
+			...statuses.map((s) => el('option', { value: s }))));
 		this.logout = el('button', { type: 'button', class: 'button small', data: { testid: 'force-logout' }, on: { click: () => onLogout(this.agent) } });
 		this.node.append(el('div', { class: 'agent-actions' }, this.select, this.logout));
 	}
