@@ -184,8 +184,8 @@ func closes(d *desk, p *tab) {
 	v := d.visit("Where is my parcel?")
 	p.visible("queue-row")
 	p.press("\x1b")
-	for range 3 {
-		p.key("j")
+	for range 4 { // the chat that was passed on stands below, among those of others
+		p.key("k")
 		if p.focused() == "queue-row" {
 			break
 		}
@@ -208,7 +208,7 @@ func closes(d *desk, p *tab) {
 	p.press(kb.ArrowDown)
 	p.until("the hit has the focus", `document.activeElement?.dataset.testid === 'hit'`)
 	p.focused()
-	p.tab(false)
+	p.reach("menu-button", false)
 	p.until("what was found lies over nothing when the focus has gone on", `!`+node("search-box"))
 	p.key("s")
 	p.visible("hit")

@@ -4,6 +4,11 @@ import { chooses, opensFirst } from '../static/js/core/choices.js';
 
 class Select extends EventTarget {
 	opened = 0;
+	open = false;
+	matches(selector) {
+		assert.equal(selector, ':open');
+		return this.open;
+	}
 	showPicker() { this.opened++; }
 	press(key, more = {}) {
 		const e = Object.assign(new Event('keydown', { cancelable: true }), { key, ...more });
@@ -29,7 +34,16 @@ test('all others do what they always do', () => {
 	assert.equal(select.opened, 0);
 });
 
-test('a browser that cannot open it keeps its own way', () => {
-	const select = opensFirst(Object.assign(new Select(), { showPicker: undefined }));
+test('a list that is open is gone through', () => {
+	const select = opensFirst(Object.assign(new Select(), { open: true }));
 	assert.equal(select.press('ArrowDown'), false);
+	assert.equal(select.opened, 0);
+});
+
+test('a browser that cannot open it, or tell, keeps its own way', () => {
+	const unable = opensFirst(Object.assign(new Select(), { showPicker: undefined }));
+	assert.equal(unable.press('ArrowDown'), false);
+	const silent = opensFirst(Object.assign(new Select(), { matches() { throw new SyntaxError('no such selector'); } }));
+	assert.equal(silent.press('ArrowDown'), false);
+	assert.equal(silent.opened, 0);
 });

@@ -77,6 +77,11 @@ export class ConsoleApp {
 		this.connection.start();
 	}
 
+	/** Shows a conversation. */
+	open(id) {
+		this.moves.open(id);
+	}
+
 	/** Draws soon: many events in a row cost one drawing. */
 	draw() {
 		if (this.drawing) return;
@@ -116,7 +121,7 @@ export class ConsoleApp {
 		this.team = new Team({
 			app: {
 				staff, offers, connection, chats: this.chats, commands: this.commands, notice: this.notice,
-				draw: () => this.draw(), open: (id) => this.moves.open(id), call: (...what) => this.incoming.call(...what),
+				draw: () => this.draw(), open: (id) => this.open(id), call: (...what) => this.incoming.call(...what),
 			},
 			onStaff: () => {
 				this.top.render();
@@ -124,7 +129,7 @@ export class ConsoleApp {
 				this.chats.views.get(this.current)?.render();
 			},
 		});
-		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.moves.open(id) });
+		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id) });
 		this.top = new TopBar({
 			staff, connection, alerts: this.alerts,
 			on: {
@@ -137,7 +142,7 @@ export class ConsoleApp {
 		this.card = new CustomerCard({
 			host: byId('card'), staff,
 			on: cardCommands({
-				request, chats: this.chats, list: this.list, notice: this.notice, draw: () => this.draw(), open: (id) => this.moves.open(id),
+				request, chats: this.chats, list: this.list, notice: this.notice, draw: () => this.draw(), open: (id) => this.open(id),
 				current: () => this.current, took: (contact) => this.card.took(contact), close: () => this.moves.showCard(false),
 			}),
 		});

@@ -18,7 +18,7 @@ export class Folds {
 		this.folded = new Set(sides.filter((side) => kept.includes(side)));
 		this.buttons = Object.fromEntries(sides.map((side) => [side, byId(`fold-${side}`)]));
 		for (const side of sides) {
-			this.buttons[side].append(icon(side === 'list' ? 'menu' : 'info'));
+			this.buttons[side].append(icon(side));
 			this.buttons[side].addEventListener('click', () => this.toggle(side));
 		}
 		this.draw();

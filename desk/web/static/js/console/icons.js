@@ -3,6 +3,8 @@
 import { addShapes } from '../core/dom.js';
 
 addShapes({
+	list: ['M3.5 4.5h13v11h-13z', 'M8 4.5v11'],
+	card: ['M3.5 4.5h13v11h-13z', 'M12 4.5v11'],
 	search: ['M8.75 14.5a5.75 5.75 0 1 0 0-11.5 5.75 5.75 0 0 0 0 11.5z', 'M13 13l4 4'],
 	transfer: ['M3.5 7h11', 'M11.5 4l3 3-3 3', 'M16.5 13h-11', 'M8.5 10l-3 3 3 3'],
 	giveback: ['M4 7.5h8a4 4 0 0 1 0 8H8', 'M7 4.5l-3 3 3 3'],

@@ -12,7 +12,7 @@ export class PriorityField {
 		this.select = opensFirst(el('select', { class: 'select', aria: { label: t('priority.label') }, data: { testid: 'priority' } },
 			...priorities.map((p) => el('option', { value: p, text: t(`priority.${p}`) }))));
 		this.error = el('p', { class: 'error-text', role: 'status' });
-		this.node = el('section', { class: 'card-section' }, el('h3', { text: t('priority.label') }), this.select, this.error);
+		this.node = el('section', { class: 'card-section card-field' }, el('h3', { text: t('priority.label') }), this.select, this.error);
 		this.select.addEventListener('change', async () => {
 			const { c } = this;
 			setText(this.error, '');

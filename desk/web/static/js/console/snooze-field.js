@@ -30,7 +30,7 @@ export class SnoozeField {
 		this.form = el('form', { class: 'tag-form', hidden: true, on: { submit: (e) => this.#own(e) } }, this.time,
 			el('button', { type: 'submit', class: 'button small', text: t('snooze.do'), data: { testid: 'snooze-do' } }));
 		this.error = el('p', { class: 'error-text', role: 'status' });
-		this.node = el('section', { class: 'card-section' }, el('h3', { text: t('snooze.label') }), this.select, this.form, this.error);
+		this.node = el('section', { class: 'card-section card-field' }, el('h3', { text: t('snooze.label') }), this.select, this.form, this.error);
 	}
 
 	/**
