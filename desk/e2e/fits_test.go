@@ -138,7 +138,7 @@ func TestStaffPagesFit(t *testing.T) {
 	}
 }
 
-// consoleFits opens everything that the console has.
+// consoleFits opens everything that the console has: a chat with its card, what lies over it, the lists.
 func consoleFits(d *desk, p *tab) {
 	p.t.Helper()
 	old := d.finished("lin", longWord, strings.Repeat(long+" ", 10))
@@ -174,6 +174,13 @@ func consoleFits(d *desk, p *tab) {
 	p.resize(screens[0][0], screens[0][1])
 	p.click("back")
 	p.fits("list")
+	layersFit(p)
+	listsFit(d, p, old.conv)
+}
+
+// layersFit opens what lies over a chat.
+func layersFit(p *tab) {
+	p.t.Helper()
 	p.resize(desktop, 800)
 	p.click("mine-row")
 	p.press("\x1b")
@@ -209,9 +216,14 @@ func consoleFits(d *desk, p *tab) {
 	p.choose("snooze", "other")
 	p.visible("snooze-time")
 	p.fits("snooze")
+}
+
+// listsFit shows the list of all chats with its filters and tools, and an offer beside the live lists.
+func listsFit(d *desk, p *tab, old string) {
+	p.t.Helper()
 	p.resize(desktop, 800)
 	p.click("list-all")
-	p.until("all chats are listed", `[...document.querySelectorAll('[data-testid="archive-row"]')].some((n) => n.dataset.id === '`+old.conv+`')`)
+	p.until("all chats are listed", `[...document.querySelectorAll('[data-testid="archive-row"]')].some((n) => n.dataset.id === '`+old+`')`)
 	p.clickOn("the filters open", `document.querySelector('[data-testid="archive-filters"] summary')`)
 	p.click("bulk-begin")
 	p.fits("archive")
