@@ -14,7 +14,7 @@ const (
 	sqlErasing    = `SELECT id FROM contact WHERE erasing = 1 AND id > ? ORDER BY id LIMIT 1`
 	sqlClosedOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at LIMIT 1`
 	sqlOpenCount  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed'`
-	sqlErased     = `SELECT erased > 0 FROM contact WHERE id = ?`
+	sqlErased     = `SELECT erased > 0 FROM contact WHERE id = ? AND merged = ''`
 	secureDelete  = `PRAGMA secure_delete = ON`
 	plainDelete   = `PRAGMA secure_delete = OFF`
 )
