@@ -7,6 +7,8 @@ type life struct {
 	rows []string // rows that users of this version add
 	gone []string // rows that they add, too, but that no later version has
 	till int      // version that removes them
+
+	indexes []string // that are new, or made anew
 }
 
 // columns of the tables of version 1, which later versions add to.
@@ -23,7 +25,7 @@ const (
 // what it adds, and what it makes of the rows that there are.
 func lived() []life {
 	return []life{
-		{rows: []string{
+		{indexes: []string{"conversation_contact", "conversation_owner", "conversation_open", "message_pseq", "message_client"}, rows: []string{
 			`INSERT INTO setting (key, value) VALUES ('store_id', 'the-id')`,
 			`INSERT INTO workspace (id, name, created) VALUES ('main', 'Main', 1)`,
 			`INSERT INTO site (id, workspace, key, name, bot_name, created) VALUES ('s', 'main', 'demo', 'Demo', 'Eddy', 1)`,
@@ -44,7 +46,7 @@ func lived() []life {
 				('served', 3, 2, 'm7', 'text', 'agent', 'lin', 'Lin', 'x7', 'on its way', '{}', 2, 21)`,
 			messageRow + `('botted', 1, 1, 'm8', 'text', 'customer', 'e', 'Visitor 00EE', 'x8', 'anybody?', '{}', 1, 70)`,
 		}},
-		{made: []string{
+		{indexes: []string{"conversation_closed", "assignment_open"}, made: []string{
 			`UPDATE conversation SET last_agent = 'lin', replied_at = 40 WHERE id = 'assigned'`,
 			`UPDATE conversation SET waiting_since = 50 WHERE id = 'queued'`,
 			`UPDATE conversation SET waiting_since = 70 WHERE id = 'botted'`,
@@ -59,7 +61,7 @@ func lived() []life {
 			`UPDATE conversation SET grp = 'g', last_agent = 'lin', prev = 'silent', excluded = 'moe' WHERE id = 'served'`,
 			`INSERT INTO assignment (conversation, epoch, agent, event, since, until) VALUES ('served', 2, 'lin', 'taken', 20, 60)`,
 		}, gone: []string{`INSERT INTO outbox (topic, conversation, seq, payload, created) VALUES ('conv', 'served', 1, x'01', 2)`}, till: 17},
-		{made: []string{
+		{indexes: []string{"contact_token_expires", "contact_external", "message_hidden", "message_doc", "message_unindexed", "attachment_conversation", "attachment_loose", "attachment_uploader", "attachment_checking", "attachment_storage", "bot_turn_open", "audit_log_at"}, made: []string{
 			`UPDATE agent SET role = 'admin' WHERE id = 'lin'`,
 			`UPDATE conversation SET last_agent_at = 30 WHERE id = 'assigned'`,
 			`UPDATE conversation SET last_agent_at = 20 WHERE id = 'served'`,
@@ -89,28 +91,28 @@ func lived() []life {
 			`UPDATE agent_state SET accepting = 0 WHERE agent = 'lin'`,
 			`UPDATE agent SET capacity = 1000 WHERE id = 'moe'`,
 		}},
-		{},
-		{rows: []string{
+		{indexes: []string{"conversation_kept", "bot_turn_conversation"}},
+		{indexes: []string{"api_key_revoked", "conversation_opened", "conversation_state"}, rows: []string{
 			`INSERT INTO api_key (id, workspace, token, prefix, name, scopes, by_id, by_name, created, used, revoked) VALUES ('k1', 'main', x'0d', 'desk_ab', 'Shop', 'read,send', 'lin', 'Lin', 6, 7, 0)`,
 		}},
 		{made: []string{
 			`UPDATE conversation SET acted_at = CASE id WHEN 'assigned' THEN 15 WHEN 'queued' THEN 50 WHEN 'abandoned' THEN 17 WHEN 'served' THEN 18 WHEN 'botted' THEN 70 ELSE 0 END`,
 		}},
-		{made: []string{`UPDATE conversation_tag SET opened = 13`}},
+		{indexes: []string{"conversation_agent", "conversation_tag_opened"}, made: []string{`UPDATE conversation_tag SET opened = 13`}},
 		{rows: []string{`INSERT INTO agent_filter (agent, name, fields) VALUES ('lin', 'Refunds', '{"tag":"refund"}'), ('moe', 'Refunds', '{"tag":"x"}')`}},
-		{rows: []string{
+		{indexes: []string{"invitation_ended", "agent_identity_agent"}, rows: []string{
 			`INSERT INTO agent_factor (agent, secret, step, created) VALUES ('moe', x'0e', 77, 10)`,
 			`INSERT INTO agent_recovery (agent, code) VALUES ('moe', x'0f'), ('moe', x'10')`,
 			`INSERT INTO invitation (id, token, name, role, grps, by_id, by_name, created, expires, ended, agent) VALUES ('i1', x'11', 'Zoe', 'agent', 'g', 'lin', 'Lin', 10, 4102444800000, 0, '')`,
 			`INSERT INTO agent_identity (issuer, subject, agent, created) VALUES ('https://login.example', '1', 'moe', 10)`,
 		}},
-		{rows: []string{
+		{indexes: []string{"conversation_deferred"}, rows: []string{
 			contactRow + `('g', 'main', 's', 'Gus', 11)`,
 			convRow + `('left', 'main', 's', 'g', 'deferred', '', '', '', 1, 1, 1, 1, 16, 0, 0, 0, '', '', 'later', 'customer', 90)`,
 			`UPDATE conversation SET reply_to = 'gus@example.com', waiting_since = 90, acted_at = 90 WHERE id = 'left'`,
 			messageRow + `('left', 1, 1, 'm9', 'text', 'customer', 'g', 'Gus', 'x9', 'later', '{}', 1, 90)`,
 		}},
-		{rows: []string{
+		{indexes: []string{"conversation_queue", "conversation_behind"}, rows: []string{
 			agentRow + `('kim', 'main', 'kim', 'Kim', 'x', 3, 12)`,
 			`INSERT INTO agent_state (agent, active, last_assigned_at, status) VALUES ('kim', 0, 0, 'finishing')`,
 			`UPDATE agent SET skills = 'returns,vip', languages = 'de,en' WHERE id = 'kim'`,
@@ -120,13 +122,13 @@ func lived() []life {
 			`INSERT INTO bot (id, workspace, name, kind, config, created) VALUES ('b2', 'main', 'Writer', 'assistant', '{}', 13)`,
 			`INSERT INTO bot_usage (bot, day, calls, prompt, completion, estimated) VALUES ('b2', '2026-01-01', 3, 100, 20, 5)`,
 		}},
-		{rows: []string{
+		{indexes: []string{"contact_erasing", "contact_token_contact", "contact_merged", "contact_key_key"}, rows: []string{
 			`UPDATE contact SET note = 'calls on Mondays', facts = '{"page":"https://shop.example"}' WHERE id = 'a'`,
 			contactRow + `('h', 'main', 's', 'Visitor 0011', 14), ('i', 'main', 's', 'Visitor 0012', 14)`,
 			`UPDATE contact SET merged = 'b', external = 'u-78' WHERE id = 'h'`,
 			`UPDATE contact SET erased = 14, erasing = 1, blocked = 1 WHERE id = 'i'`,
 		}},
-		{made: []string{
+		{indexes: []string{"conversation_rated"}, made: []string{
 			`INSERT INTO rollup_gone (slot, tag, site, grp, agent, measure, bucket, n, total) VALUES (0, '', 's', '', '', 'opened', 0, 4, 0), (0, '', 's', 'g', 'lin', 'wait', 1, 2, 2400)`,
 			`INSERT INTO counted (conversation, slot, site, grp, agent, measure, bucket, n, total) VALUES ('served', 900000, 's', 'g', 'lin', 'rated', 4, 1, 4)`,
 			rollupRow + `(900000, 's', 'g', 'lin', 'rated', 4, 1, 4)`,
@@ -135,20 +137,20 @@ func lived() []life {
 			rollupRow + `(0, 's', 'g', '', 'handoff', 0, 1, 0)`,
 			`INSERT INTO counted (conversation, slot, site, grp, agent, measure, bucket, n, total) VALUES ('left', 0, 's', 'g', '', 'handoff', 0, 1, 0)`,
 		}},
-		{rows: []string{
+		{indexes: []string{"mail_due", "mail_conversation", "password_reset_agent"}, rows: []string{
 			`INSERT INTO mail (id, workspace, kind, recipient, locale, conversation, agent, first, upto, state, attempts, error, created, due, expires)
 				VALUES ('e1', 'main', 'answers', 'gus@example.com', '', 'left', '', 2, 0, 'queued', 0, '', 16, 17, 4102444800000), ('e2', 'main', 'test', 'x@example.com', '', '', '', 0, 0, 'dead', 3, '550 no', 16, 17, 18)`,
 			`UPDATE agent SET email = 'kim@shop.example' WHERE id = 'kim'`,
 			`INSERT INTO password_reset (token, agent, expires) VALUES (x'12', 'kim', 4102444800000)`,
 		}},
-		{rows: []string{
+		{indexes: []string{"outbox_tags", "hook_event_due", "hook_event_lane", "hook_event_dead", "hook_event_conversation"}, rows: []string{
 			`INSERT INTO webhook (id, workspace, url, types, site, secrets, private, by_id, by_name, created, position, failing, failure, lost)
 				VALUES ('w1', 'main', 'https://shop.example', 'conversation.opened', 's', '["a secret of sixteen bytes"]', 1, 'lin', 'Lin', 17, 0, 17, 'status 500', 2)`,
 			`INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created) VALUES ('o1', 'conversation.tags', 's', 'served', 'd', 0, '{"added":["VIP"]}', 17)`,
 			`INSERT INTO hook_event (webhook, seq, id, type, site, conversation, contact, event, tags, created, attempts, due, dead, failure)
 				VALUES ('w1', 1, 'o1', 'conversation.tags', 's', 'served', 'd', 0, '{"added":["VIP"]}', 17, 1, 99, 0, 'status 500')`,
 		}},
-		{rows: []string{
+		{indexes: []string{"conversation_snoozed"}, rows: []string{
 			`UPDATE conversation SET snoozed_until = 4102444800000 WHERE id = 'assigned'`,
 			`UPDATE agent_state SET active = 0 WHERE agent = 'lin'`,
 		}},
