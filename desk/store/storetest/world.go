@@ -18,7 +18,8 @@ type world struct {
 	rng    *rand.Rand
 	group  string
 	agents []store.AgentAccount
-	alone  bool // one command at a time: the store then has what it told
+	gap    int64 // most that passes between two rounds, in nanoseconds
+	alone  bool  // one command at a time: the store then has what it told
 
 	mu       sync.Mutex // several commands may run at once
 	contacts []store.Contact
@@ -83,6 +84,7 @@ func testRandom(t *testing.T, r *rig) {
 		deck = append(deck, slices.Repeat([]deed{d}, d.often)...)
 	}
 	beside = slices.DeleteFunc(slices.Clone(deck), func(d deed) bool { return d.solo })
+	w.gap = int64(min(time.Hour, store.KeepDeadMails/time.Duration(r.b.Rounds))) // mails that were given up are not kept for longer
 	for range r.b.Rounds {
 		if w.rng.IntN(4) == 0 {
 			w.round(pick(w.rng, beside), pick(w.rng, beside), pick(w.rng, beside))
@@ -90,6 +92,7 @@ func testRandom(t *testing.T, r *rig) {
 			w.round(pick(w.rng, deck))
 		}
 	}
+	w.gap = 0
 	for _, d := range all { // what a short run has not come to
 		for range 1000 {
 			if w.ended[d.name][true] > 0 {
@@ -121,7 +124,9 @@ func (w *world) round(all ...deed) {
 		}
 		at.Wait()
 	}
-	w.shift.Add(int64(w.rng.IntN(int(time.Hour))))
+	if w.gap > 0 {
+		w.shift.Add(w.rng.Int64N(w.gap))
+	}
 	for len(w.contacts) < 4 {
 		w.contacts = append(w.contacts, w.visitor())
 	}
