@@ -18,7 +18,6 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
-	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
