@@ -99,10 +99,12 @@ func (m *model) retry(what string, try func() string) {
 
 // later waits a moment, and reports whether the run goes on.
 func (m *model) later() bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	select {
 	case <-m.ctx.Done():
 		return false
-	case <-time.After(time.Millisecond):
+	case <-tick.C:
 		return true
 	}
 }

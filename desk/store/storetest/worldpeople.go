@@ -132,6 +132,7 @@ func mailDeeds() []deed {
 		}}
 	}
 	return []deed{
+		{"Append", 10, false, command(func(w *world, at scene) store.Command { return w.reply(at) })},
 		{"QueueMail", 2, false, call(func(w *world, at scene) (func() error, func()) {
 			m := store.Mail{Kind: store.MailTranscript, To: annsMail, Conv: at.conv.ID}
 			if m.Conv == "" {
@@ -142,7 +143,7 @@ func mailDeeds() []deed {
 				return err
 			}, func() {}
 		})},
-		queued("SealMail", 2, func(w *world, m store.Mail) error {
+		queued("SealMail", 5, func(w *world, m store.Mail) error {
 			_, err := w.SealMail(w.t.Context(), m.ID)
 			return err
 		}),
@@ -166,6 +167,21 @@ func mailDeeds() []deed {
 			return w.DiscardMail(w.t.Context(), m.ID)
 		}),
 	}
+}
+
+// reply is what an agent does about a customer who waits for mails: it takes the conversation, or writes.
+func (w *world) reply(at scene) store.Command {
+	open, err := w.Cold().OpenConversations(w.t.Context())
+	w.must(err)
+	open = slices.DeleteFunc(open, func(c store.Conversation) bool { return c.ReplyTo == "" })
+	if len(open) == 0 {
+		return leave(at.contact, "later")
+	}
+	c := pick(w.rng, open)
+	if c.State != store.Assigned {
+		return store.Move{Conv: c.ID, Trigger: store.TakeOver, By: at.agent.Actor(), Force: true}
+	}
+	return text(c.ID, c.Owner, "an answer")
 }
 
 // sent takes a mail out of the queue as the one who sends it does.
