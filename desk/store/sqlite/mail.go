@@ -21,8 +21,8 @@ const (
 	sqlCollecting = `SELECT count(*) FROM mail WHERE conversation = ? AND kind = 'answers' AND upto = 0 AND state = 'queued'`
 	sqlSealMail   = `UPDATE mail SET upto = (SELECT c.last_pseq FROM conversation c WHERE c.id = mail.conversation) WHERE id = ? AND upto = 0 AND state = 'queued'
 		AND kind IN ('answers', 'transcript')`
-	sqlMailSent   = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
-	sqlDelayMail  = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
+	sqlMailSent  = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
+	sqlDelayMail = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
 		upto = CASE kind WHEN 'transcript' THEN 0 ELSE upto END WHERE id = ?3 AND state = 'queued'`
 	sqlGiveUpMail = `UPDATE mail SET state = 'dead', due = ?1, attempts = attempts + 1, error = ?2 WHERE id = ?3 AND state = 'queued'`
 	sqlExpireMail = `UPDATE mail SET state = 'dead', due = ?1, error = ?2 WHERE state = 'queued' AND expires <= ?1`
