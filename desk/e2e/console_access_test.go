@@ -18,7 +18,7 @@ const focusState = `(() => {
 	const n = document.activeElement;
 	if (!n || n === document.body) return {id: '', seen: true, top: 0};
 	const style = getComputedStyle(n);
-	return {id: n.dataset.testid || n.id || n.className || n.tagName, seen: n.matches(':focus-visible') && style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2};
+	return {id: n.dataset.testid || n.id || n.className || n.tagName, seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2};
 })()`
 
 // focusOrder tabs through the page once and returns where the focus was.

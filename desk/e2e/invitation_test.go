@@ -65,6 +65,7 @@ func TestInvitation(t *testing.T) {
 	zoe.until("so is a login that somebody has", says("is taken")+` && document.activeElement === `+node("invite-user"))
 	accepts(zoe, "zoe", good, good)
 	zoe.until("the second factor comes first, and the link is out of sight", node("setup")+`?.textContent.includes('needs a second factor') && location.hash === ''`)
+	zoe.visible("factor-secret")
 	look(zoe, "set-up")
 	code := setUpFactor(zoe, "")
 	zoe.until("she is in the console", node("agent-name")+`?.textContent === 'Zoe Ray'`)

@@ -199,6 +199,7 @@ func closes(d *desk, p *tab) {
 	p.press("It comes tomorrow")
 	p.enter()
 	v.hears("It comes tomorrow")
+	p.until("the last word is known to be the agent's", accepted("It comes tomorrow"))
 	p.press("\x1b")
 	p.key("e")
 	p.until("it is closed", `document.querySelector('[data-testid="chat"]:not([hidden])').dataset.state === 'closed'`)
