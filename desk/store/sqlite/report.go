@@ -135,5 +135,10 @@ func (t *tx) recount() (wrong int, err error) {
 			return 0, err
 		}
 	}
+	for _, query := range []string{sqlForgets, sqlForgetsT, sqlDays, sqlDaysT} { // days are packed anew from the rows
+		if err := t.exec(query); err != nil {
+			return 0, err
+		}
+	}
 	return wrong, nil
 }

@@ -15,12 +15,46 @@ type sheet struct {
 	rows  map[string]*draftRow
 	total draftRow
 
+	places []place // of takeDay
+
 	at  int64     // the slot that was added last
 	now *draftRow // its row, in a report by day or hour
 }
 
 func newSheet(q *store.ReportQuery) *sheet {
 	return &sheet{q: q, spans: q.Spans(), tag: store.FoldTag(q.Tag), rows: make(map[string]*draftRow), at: -1}
+}
+
+// place is where the facts of an origin go, once it is known.
+type place struct {
+	row       *draftRow
+	known, ok bool
+}
+
+// take counts a fact, if the query selects it.
+func (s *sheet) take(o *origin, f *fact) {
+	if row, ok := s.place(o); ok {
+		s.add(row, f)
+	}
+}
+
+// takeDay counts what the query selects of a day.
+func (s *sheet) takeDay(u *unpacked) {
+	s.places = append(s.places[:0], make([]place, len(u.origins))...)
+	for i := range u.facts {
+		f := &u.facts[i]
+		if f.slot < s.q.From || f.slot >= s.q.To {
+			continue
+		}
+		at := &s.places[f.of]
+		if !at.known {
+			at.row, at.ok = s.place(&u.origins[f.of])
+			at.known = true
+		}
+		if at.ok {
+			s.add(at.row, &f.fact)
+		}
+	}
 }
 
 // place returns the row of what has an origin, nil if that depends on the time. ok is false if the query leaves it out.

@@ -372,6 +372,9 @@ func testReportHistories(t *testing.T, r *rig) {
 			if i%90 == 89 {
 				l.drop()
 			}
+			if i%40 == 30 {
+				r.must(r.b.Settle(t.Context(), l.Store))
+			}
 		}
 		first, end := begin.UnixMilli(), l.now+store.SlotQuarter
 		l.compare(first, end, zone(c.zone), store.ReportQuery{})
@@ -381,7 +384,9 @@ func testReportHistories(t *testing.T, r *rig) {
 		again := openRig(t, r.b, place)
 		l.Store = again.Store
 		l.compare(first, end, zone(c.zone), store.ReportQuery{})
+		r.must(r.b.Settle(t.Context(), again.Store))
 		l.compareFilters(first, end, zone(c.zone))
+		l.compare(first+8*time.Hour.Milliseconds(), end-9*time.Hour.Milliseconds(), zone(c.zone), store.ReportQuery{})
 		if n, err := again.Recount(t.Context()); err != nil || n != 0 {
 			t.Errorf("seed %d: %d numbers were wrong, %v", seed, n, err)
 		}
