@@ -99,7 +99,7 @@ func BenchmarkReports(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Logf("91 days were packed in %v", time.Since(began).Round(time.Millisecond))
-	for name, only := range map[string]store.ReportQuery{"site": {Site: "s1"}, "site and tag": {Site: "s1", Tag: "TAG 7"}, "agent and group": {Agent: "a3", Group: "g3"}} {
+	for name, only := range map[string]store.ReportQuery{"site": {Site: "s1"}, "site and tag": {Site: "s0", Tag: "TAG 7"}, "agent and group": {Agent: "a3", Group: "g3"}} {
 		only.From, only.To, only.Zone, only.By = byTag.From, byTag.To, zone, store.ByTag
 		measure("report by tag of "+name, func() (int, error) {
 			rows, _, err := db.Background().ReportTotal(b.Context(), only)
