@@ -25,7 +25,7 @@ type clientBody struct {
 
 func newClientBody(cc *clientConn, c *call, resp *http.Response) *clientBody {
 	b := &clientBody{cc: cc, call: c, resp: resp}
-	b.Init(cc.conn, cc.t.BodyBuffer)
+	b.Init(cc.conn, nil, cc.t.BodyBuffer)
 	return b
 }
 

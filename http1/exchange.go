@@ -115,7 +115,7 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 	if h.chunked {
 		b.length = -1
 	}
-	b.Init(ex.conn, limit)
+	b.Init(ex.conn, nil, limit)
 	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // complete > 0: onLoop has sent 100 Continue already
 	ex.body, ex.req.Body = b, b
 	return nil

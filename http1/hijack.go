@@ -62,7 +62,7 @@ type hijacked struct {
 
 func newHijacked(ex *exchange) *hijacked {
 	h := &hijacked{conn: ex.conn, local: net.TCPAddrFromAddrPort(ex.conn.LocalAddr()), remote: net.TCPAddrFromAddrPort(ex.conn.RemoteAddr())}
-	h.in.Init(ex.conn, ex.f.opts.BodyBuffer)
+	h.in.Init(ex.conn, nil, ex.f.opts.BodyBuffer)
 	return h
 }
 

@@ -13,6 +13,7 @@ import (
 // the body of a request, the body of a response, or the input of a hijacked connection.
 type Pipe struct {
 	source Source
+	taker  Taker
 	limit  int
 
 	mu       sync.Mutex
@@ -36,15 +37,12 @@ type Source interface {
 	ResumeRead() // half of it is free again, or the reader wants no more
 }
 
-// Taker is a Source that is told how many bytes the reader has taken, or has thrown away by Close.
-type Taker interface {
-	Source
-	Took(n int)
-}
+// Taker is told how many bytes the reader has taken, or has thrown away by Close. The Pipe calls it with its lock held.
+type Taker interface{ Took(n int) }
 
-// Init prepares the Pipe for at most limit bytes.
-func (p *Pipe) Init(source Source, limit int) {
-	p.source, p.limit = source, limit
+// Init prepares the Pipe for at most limit bytes. Without a source nobody calls Hold; taker may be nil.
+func (p *Pipe) Init(source Source, taker Taker, limit int) {
+	p.source, p.taker, p.limit = source, taker, limit
 	p.changed.L = &p.mu
 }
 
@@ -96,10 +94,10 @@ func (p *Pipe) take(to []byte) int {
 	return total
 }
 
-// took tells a Taker. p.mu is held.
+// took tells the taker. p.mu is held.
 func (p *Pipe) took(n int) {
-	if t, ok := p.source.(Taker); ok && n > 0 {
-		t.Took(n)
+	if p.taker != nil && n > 0 {
+		p.taker.Took(n)
 	}
 }
 
