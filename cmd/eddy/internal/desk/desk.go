@@ -54,6 +54,7 @@ type deskFlags struct {
 	keepIP       string
 	logins       loginFlags
 	keepEvents   time.Duration
+	push         bool
 	uploads      uploadFlags
 	mail         mailFlags
 }
@@ -163,7 +164,7 @@ func (f *deskFlags) options() desk.Options {
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
-		KeepEvents: f.keepEvents,
+		KeepEvents: f.keepEvents, NoPush: !f.push,
 	}
 }
 
@@ -199,6 +200,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)
 	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
+	cmd.Flags().BoolVar(&f.push, "push", true, "agents who want it are called through the push services of their browsers while their console is closed; --push=false asks no such service")
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
