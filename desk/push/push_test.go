@@ -489,7 +489,7 @@ func TestSilentService(t *testing.T) {
 		r.message(moe, "conv-2")
 		r.after(settle)
 		r.got("the other", "moe 1 new message")
-		r.after(timeout + 2*firstWait)
+		r.after(Timeout + 2*firstWait)
 		r.got("this one later", "lin 1 new message", "moe 1 new message")
 		r.silent.Store(true)
 		r.message(lin, "conv-1")

@@ -17,8 +17,10 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
+// Timeout is how long one request may take.
+const Timeout = 10 * time.Second
+
 const (
-	timeout    = 10 * time.Second // of one request
 	life       = time.Hour        // for which a push service keeps a call for a browser that is not there
 	recordSize = 2048             // bytes of every request: its length tells nothing
 	maxAnswer  = 4 << 10          // bytes; the body of an answer is not looked at
@@ -40,7 +42,7 @@ type poster struct {
 	doer doer
 }
 
-var errSlow = fmt.Errorf("no answer within %v", timeout)
+var errSlow = fmt.Errorf("no answer within %v", Timeout)
 
 // Do implements webpush.HTTPClient. It blocks.
 func (c poster) Do(r *http.Request) (*http.Response, error) {
@@ -52,7 +54,7 @@ func (c poster) Do(r *http.Request) (*http.Response, error) {
 	}
 	ended := make(chan outcome, 1)
 	c.doer.Do(r.WithContext(ctx), maxAnswer, func(resp safehttp.Response, err error) { ended <- outcome{resp, err} })
-	after, stop := c.push.o.After(timeout)
+	after, stop := c.push.o.After(Timeout)
 	defer stop()
 	select {
 	case o := <-ended:
