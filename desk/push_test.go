@@ -158,11 +158,11 @@ func TestPushSubscription(t *testing.T) {
 		"http":       {"https://", "http://", "https"},
 		"private":    {"push.example", "10.0.0.1", "private"},
 		"loopback":   {"push.example", "[::1]", "private"},
-		"no address": {b.Endpoint, "", "endpoint is required"},
-		"long":       {"/phone", "/" + strings.Repeat("x", store.MaxPushEndpoint), "limit 1024"},
-		"no key":     {"p256dh", "other", "key is format"},
-		"short auth": {`"auth":"`, `"auth":"AA`, "auth is format"},
-		"a language": {`"en"`, `"tlh"`, "locale is format"},
+		"no address": {b.Endpoint, "", "here 0, a key that is a point of P-256, here 65 bytes, 16 bytes of auth, here 16, and a language of the console. Wrong: endpoint."},
+		"long":       {"/phone", "/" + strings.Repeat("x", store.MaxPushEndpoint), "1 to 1024 bytes, here 1045"},
+		"no key":     {"p256dh", "other", "here 0 bytes, 16 bytes of auth, here 16, and a language of the console. Wrong: key."},
+		"short auth": {`"auth":"`, `"auth":"AA`, "Wrong: auth."},
+		"a language": {`"en"`, `"tlh"`, "Wrong: locale."},
 	} {
 		if status, text := post("push", strings.Replace(good, c.from, c.to, 1), cookie); status != http.StatusUnprocessableEntity || !strings.Contains(text, c.says) {
 			t.Errorf("%s: %d %q", name, status, text)

@@ -3,6 +3,7 @@ package front
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -55,15 +56,11 @@ func (f *Front) subscribe(w http.ResponseWriter, r *http.Request, s store.AgentS
 	sub := store.PushSubscription{Login: s.Token, Endpoint: in.Endpoint, Locale: in.Locale}
 	sub.Key, _ = base64.RawURLEncoding.DecodeString(strings.TrimRight(in.Keys.P256dh, "=")) // what is wrong is no key
 	sub.Auth, _ = base64.RawURLEncoding.DecodeString(strings.TrimRight(in.Keys.Auth, "="))
-	err := sub.Check()
-	if err == nil {
-		err = f.o.Push.Check(sub.Endpoint)
-	}
-	if err != nil {
-		problem(w, http.StatusUnprocessableEntity, &proto.Error{Code: proto.CodeBadRequest, Text: sentence(err, "store: ")})
+	if text := f.wrongPush(&sub); text != "" {
+		problem(w, http.StatusUnprocessableEntity, &proto.Error{Code: proto.CodeBadRequest, Text: text})
 		return
 	}
-	err = f.store.SavePush(r.Context(), sub)
+	err := f.store.SavePush(r.Context(), sub)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // the login has ended meanwhile
 		f.notLoggedIn(w, r)
@@ -72,6 +69,22 @@ func (f *Front) subscribe(w http.ResponseWriter, r *http.Request, s store.AgentS
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// wrongPush says what is wrong with a subscription, "" = nothing.
+func (f *Front) wrongPush(s *store.PushSubscription) string {
+	if invalid, ok := errors.AsType[store.Invalid](s.Check()); ok {
+		fields := make([]string, len(invalid))
+		for i, p := range invalid {
+			fields[i] = p.Field
+		}
+		return fmt.Sprintf("A subscription has an endpoint of 1 to %d bytes, here %d, a key that is a point of P-256, here %d bytes, %d bytes of auth, here %d, and a language of the console. Wrong: %s.",
+			store.MaxPushEndpoint, len(s.Endpoint), len(s.Key), store.PushAuth, len(s.Auth), strings.Join(fields, ", "))
+	}
+	if err := f.o.Push.Check(s.Endpoint); err != nil {
+		return sentence(err, "safehttp: ")
+	}
+	return ""
 }
 
 // pushOn refuses what the operator has switched off. false means that the answer has been given.
