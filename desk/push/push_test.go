@@ -391,6 +391,12 @@ func TestRetryAfterTooLong(t *testing.T) {
 		r.got("what is new is told then", "phone 3 new messages")
 		r.after(24 * time.Hour)
 		r.asked("once", 3)
+		r.Answer(func(string) (int, string) { return http.StatusTooManyRequests, "86400" })
+		r.message(lin, "conv-1")
+		r.after(settle + maxWait)
+		r.asked("again, and an hour later", 5)
+		r.after(24 * time.Hour)
+		r.asked("then the call is worth nothing any more", 5)
 	})
 }
 

@@ -93,6 +93,13 @@ func testPush(t *testing.T, r *rig) {
 		t.Errorf("one more: %v, want %v", got, want)
 	}
 	r.has("those of another", r.moe, "https://push.example/2")
+	for i := range 3 * store.MaxPush { // all in one millisecond
+		endpoint := fmt.Sprintf("https://push.example/moe/%d", i)
+		r.subscribed(r.moe, endpoint)
+		if got := r.endpoints(r.moe); !slices.Contains(got, endpoint) || len(got) != min(i+2, store.MaxPush) {
+			t.Errorf("%s: %v", endpoint, got)
+		}
+	}
 }
 
 // A subscription ends with its login, however that ends, and with every change of the password.

@@ -200,13 +200,18 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)
 	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
-	cmd.Flags().BoolVar(&f.push, "push", true, "agents who want it are called through the push services of their browsers while their console is closed; --push=false asks no such service")
+	f.registerPush(cmd)
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newVersion(t, &f), newUser(t, &f))
 	return cmd
+}
+
+// registerPush adds the flag about calls of agents.
+func (f *deskFlags) registerPush(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.push, "push", true, "agents who want it are called through the push services of their browsers while their console is closed; --push=false asks no such service")
 }
 
 // run runs the chat server until it is told to stop.
