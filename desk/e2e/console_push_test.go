@@ -151,7 +151,7 @@ func TestConsoleWithoutPush(t *testing.T) {
 		p.click("alerts-ask-on")
 		p.gone("alerts-ask")
 		p.click("menu-button")
-		p.until("notifications are on, and nothing else is offered", node("alerts-notify")+`.checked && `+node("alerts-push")+`.closest('label').hidden`)
+		p.until("notifications are on, and nothing else is offered", node("alerts-notify")+`.checked && !`+node("alerts-push"))
 		p.until("there is no worker", consoleWorker+`.then((r) => r === undefined)`)
 		p.press("\x1b")
 		d.visit("hello")

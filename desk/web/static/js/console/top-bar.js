@@ -171,7 +171,7 @@ export class TopBar {
 		const state = this.alerts.notifications;
 		this.notify.checked = state === 'on';
 		this.notify.disabled = state === 'denied' || state === 'absent';
-		this.closed.parentElement.hidden = !this.push.possible;
+		this.closed.parentElement.hidden = !this.push.possible || !this.staff.can('serve');
 		this.closed.checked = this.alerts.push;
 		this.closed.disabled = this.notify.disabled;
 		this.denied.hidden = !this.notify.disabled;
