@@ -36,7 +36,7 @@ func routeRights() map[string]string {
 		"GET /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters/drop": "asmr",
 		"POST /api/v1/agent/push": "asm", "POST /api/v1/agent/push/drop": "asmr",
 		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm", "GET /api/v1/agent/contacts/{id}/export": "sm",
-		"GET /wall": "smr", "GET /wall/reports": "asmr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "asmr",
+		"GET /wall": "smr", "GET /wall/reports": "asmr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "asmr", "GET /api/v1/supervisor/reports/choices": "asmr",
 		"POST /api/v1/supervisor/agents/{id}/status": "sm",
 		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "smr", "GET /admin/contacts": "smr", "GET /admin/contacts/{id}": "smr",
 	}
