@@ -191,15 +191,16 @@ func (cc *clientConn) onResponse(st *clientStream) *ConnError {
 	if head.length < 0 && (end && !st.empty || head.status == http.StatusNoContent) {
 		resp.ContentLength = 0
 	}
-	if !end || tunnel {
+	if !end {
 		st.body = newClientBody(st, resp)
 		resp.Body = st.body
 	}
-	c.finish(resp, nil)
-	if end && !st.gone {
-		return cc.bodyEnd(st, nil)
+	var err *ConnError
+	if end {
+		err = cc.bodyEnd(st, nil)
 	}
-	return nil
+	c.finish(resp, nil)
+	return err
 }
 
 // informed handles a 1xx response (RFC 9110 section 15.2).

@@ -173,7 +173,7 @@ func (cc *clientConn) bodyEnd(st *clientStream, trailer http.Header) *ConnError 
 	switch {
 	case st.sentEnd:
 		cc.end(st, io.EOF, never)
-	case !st.call.plan.connect:
+	case !st.call.plan.connect || st.body == nil:
 		cc.abort(st, CodeNo, io.EOF)
 	default:
 		st.body.end(io.EOF)
@@ -271,7 +271,7 @@ func (q *sendQueue) remove(st *clientStream) {
 
 // offer notes that st may have something to send; pump sends it.
 func (cc *clientConn) offer(st *clientStream) {
-	if !st.gone && !st.queued && !st.starved {
+	if !st.gone && !st.sentEnd && !st.queued && !st.starved {
 		st.queued = true
 		cc.queue.ready = append(cc.queue.ready, st)
 	}
