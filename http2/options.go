@@ -23,7 +23,7 @@ type Options struct {
 	// MaxBody is the largest request body in bytes. Beyond it: 413. Default 8 MiB; negative: no limit.
 	MaxBody int64
 	// BodyBuffer is how many bytes of a request body may be under way or in memory for the handler: the window of a stream.
-	// Default 128 KiB.
+	// Default 128 KiB, at least 64 KiB.
 	BodyBuffer int
 	// ResponseBuffer is how many bytes of a response wait for the client's windows; then the handler's Write blocks. Default
 	// 64 KiB.
@@ -87,7 +87,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"MaxStreams", &o.MaxStreams, defaultMaxStreams, 1, 1 << 20},
 		{"MaxHeaderBytes", &o.MaxHeaderBytes, defaultHeaderBytes, 1, 1 << 28},
 		{"MaxHeaderCount", &o.MaxHeaderCount, defaultHeaderCount, 1, 1 << 20},
-		{"BodyBuffer", &o.BodyBuffer, defaultBodyBuffer, 1 << 10, 1 << 30},
+		{"BodyBuffer", &o.BodyBuffer, defaultBodyBuffer, 64 << 10, 1 << 30}, // a client may count on as much before it has the settings
 		{"ResponseBuffer", &o.ResponseBuffer, defaultResponseBuffer, 1 << 10, 1 << 30},
 		{"ControlBurst", &o.ControlBurst, defaultControlBurst, 10, 1 << 30},
 		{"ControlRate", &o.ControlRate, defaultControlRate, 1, 1 << 30},

@@ -107,34 +107,33 @@ func (o *outgoing) add(p []byte) {
 // chunkSize is the capacity of a chunk that small writes share.
 const chunkSize = 2 << 10
 
-// put adds a copy of p. It blocks while the buffer is full, until by if that is set, and gives up the place meanwhile.
-func put[S []byte | string](o *outgoing, p S, by *time.Time, place *executor.Place) error {
+// put adds a copy of as much of p as there is room for, and returns how much that was.
+func put[S []byte | string](o *outgoing, p S) (n int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(p) > 0 {
-		if o.err == nil && o.n >= o.limit {
-			o.await(by, place)
-		}
-		switch {
-		case o.err != nil:
-			return o.err
-		case o.n >= o.limit:
-			return os.ErrDeadlineExceeded
-		}
-		k := min(len(p), o.limit-o.n)
-		if i := len(o.chunks) - 1; i >= 0 && cap(o.chunks[i])-len(o.chunks[i]) >= k {
-			o.chunks[i] = append(o.chunks[i], p[:k]...)
-		} else {
-			o.chunks = append(o.chunks, append(make([]byte, 0, max(k, min(chunkSize, 2*k))), p[:k]...))
-		}
-		o.n += k
-		p = p[k:]
+	if o.err != nil {
+		return 0, o.err
 	}
-	return nil
+	k := min(len(p), o.limit-o.n)
+	if k <= 0 {
+		return 0, nil
+	}
+	if i := len(o.chunks) - 1; i >= 0 && cap(o.chunks[i])-len(o.chunks[i]) >= k {
+		o.chunks[i] = append(o.chunks[i], p[:k]...)
+	} else {
+		o.chunks = append(o.chunks, append(make([]byte, 0, max(k, min(chunkSize, 2*k))), p[:k]...))
+	}
+	o.n += k
+	return k, nil
 }
 
-// await waits until there is room or the time is over. o.mu is held.
-func (o *outgoing) await(by *time.Time, place *executor.Place) {
+// await waits until there is room, until by if that is set, and gives up the place meanwhile. The caller has told the loop
+// what there is.
+func (o *outgoing) await(by *time.Time, place *executor.Place) error {
+	place.Leave()
+	defer place.Return()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	late := false
 	if by != nil {
 		t := time.AfterFunc(time.Until(*by), func() {
@@ -145,15 +144,13 @@ func (o *outgoing) await(by *time.Time, place *executor.Place) {
 		})
 		defer t.Stop()
 	}
-	o.mu.Unlock()
-	place.Leave()
-	o.mu.Lock()
 	for o.err == nil && o.n >= o.limit && !late {
 		o.room.Wait()
 	}
-	o.mu.Unlock()
-	place.Return()
-	o.mu.Lock()
+	if o.err == nil && o.n >= o.limit {
+		return os.ErrDeadlineExceeded
+	}
+	return o.err
 }
 
 // end says that nothing follows but the trailer. rest is the end of the body, in the memory of bufs.

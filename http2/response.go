@@ -177,7 +177,7 @@ func (w *response) SetWriteDeadline(t time.Time) error {
 
 // send hands to the loop the head if it is due, the collected bytes and p.
 func send[S []byte | string](w *response, p S) {
-	b, out := w.bufs, &w.ex.st.out
+	b := w.bufs
 	if !w.headSent && !w.commit(false) {
 		return
 	}
@@ -187,17 +187,23 @@ func send[S []byte | string](w *response, p S) {
 		return
 	}
 	if !w.isHead {
-		err := put(out, b.body, by, &w.ex.place)
-		for len(p) > 0 && err == nil { // the loop sends while the rest is copied
-			w.ex.st.sc.post(w.ex.st)
-			n := min(len(p), out.limit)
-			err = put(out, p[:n], by, &w.ex.place)
-			p = p[n:]
-		}
-		w.fail(err)
+		queue(w, b.body, by)
+		queue(w, p, by)
 	}
 	b.body = b.body[:0]
 	w.ex.st.sc.post(w.ex.st)
+}
+
+// queue hands p to the loop, as fast as there is room.
+func queue[S []byte | string](w *response, p S, by *time.Time) {
+	for w.err == nil && len(p) > 0 {
+		n, err := put(&w.ex.st.out, p)
+		if p = p[n:]; err == nil && len(p) > 0 {
+			w.ex.st.sc.post(w.ex.st)
+			err = w.ex.st.out.await(by, &w.ex.place)
+		}
+		w.fail(err)
+	}
 }
 
 // fail records the first error of a send.
