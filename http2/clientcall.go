@@ -315,17 +315,13 @@ func (st *clientStream) copyBody(b *sentBody) (trailer *fields, err error) {
 	p := pieces.Get().(*[bodyPiece]byte)
 	defer pieces.Put(p)
 	c := st.call
-	var place executor.Place // of no pool
 	for sent := int64(0); ; {
 		n, err := b.Read(p[:])
 		if sent += int64(n); c.plan.length >= 0 && sent > c.plan.length {
 			return nil, fmt.Errorf("http2: the request body is longer than its ContentLength of %d", c.plan.length)
 		}
-		if n > 0 {
-			if err := put(&st.out, p[:n], nil, &place); err != nil {
-				return nil, err
-			}
-			st.cc.post(st)
+		if err := st.queue(p[:n]); err != nil {
+			return nil, err
 		}
 		switch {
 		case err == io.EOF: //nolint:errorlint // readers return it bare
@@ -337,4 +333,22 @@ func (st *clientStream) copyBody(b *sentBody) (trailer *fields, err error) {
 			return nil, err
 		}
 	}
+}
+
+// queue hands p to the loop and waits while there is no room.
+func (st *clientStream) queue(p []byte) error {
+	var place executor.Place // of no pool
+	for len(p) > 0 {
+		n, err := put(&st.out, p)
+		if err != nil {
+			return err
+		}
+		st.cc.post(st)
+		if p = p[n:]; len(p) > 0 {
+			if err := st.out.await(nil, &place); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
