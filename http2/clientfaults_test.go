@@ -23,7 +23,7 @@ func TestClientMalformed(t *testing.T) {
 		"status twice":   func(p *peer, id uint32) { _ = p.answers(id, true, with(":status", "200")...) },
 		"a pseudo field": func(p *peer, id uint32) { _ = p.answers(id, true, with(":path", "/")...) },
 		"status of text": func(p *peer, id uint32) { _ = p.answers(id, true, ":status", "2x0") },
-		"status 101":     func(p *peer, id uint32) { _ = p.answers(id, true, ":status", "101") },
+		"status 101":     func(p *peer, id uint32) { _ = p.answers(id, false, ":status", "101") },
 		"status 1000":    func(p *peer, id uint32) { _ = p.answers(id, true, ":status", "1000") },
 		"upper case":     func(p *peer, id uint32) { _ = p.answers(id, true, with("Name", "a")...) },
 		"connection":     func(p *peer, id uint32) { _ = p.answers(id, true, with("connection", "close")...) },
