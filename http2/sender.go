@@ -147,7 +147,7 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		st.stuck = 0
 		return false
 	}
-	sc.flood.earn(2) // for the updates of two windows
+	sc.flood.earn(2 + float64(len(p.data)/512)) // for the updates of two windows, by clients that give them back in small pieces
 	if p.end {
 		sc.sent(st)
 		return false
