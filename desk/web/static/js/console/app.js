@@ -21,12 +21,13 @@ import { Moves } from './moves.js';
 import { Notice } from './notice.js';
 import { Offers } from './offers.js';
 import { OffersView } from './offers-view.js';
+import { Push } from './push.js';
 import { ReadMarks } from './read-marks.js';
 import { SearchPanel } from './search-panel.js';
 import { Staff } from './staff.js';
 import { Team } from './team.js';
 import { TopBar } from './top-bar.js';
-import { number, onLocale, t } from '../core/i18n.js';
+import { locale, number, onLocale, t } from '../core/i18n.js';
 
 export class ConsoleApp {
 	/**
@@ -129,12 +130,13 @@ export class ConsoleApp {
 				this.chats.views.get(this.current)?.render();
 			},
 		});
-		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id) });
+		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id), show: (title, options) => this.push.show(title, options) });
+		this.push = new Push({ key: this.agent.push ?? '', wanted: () => this.alerts.push, locale, onOpen: (id) => this.open(id) });
 		this.top = new TopBar({
-			staff, connection, alerts: this.alerts,
+			staff, connection, alerts: this.alerts, push: this.push,
 			on: {
 				status: (status) => this.team.setStatus(status), takeChats: (on) => this.team.takeChats(on), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: this.notice,
-				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
+				password: () => passwordDialog(this.agent.login, () => this.#passwordChanged()),
 			},
 		});
 		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), everything: () => staff.can('read_others'), onOpen: (hit) => this.moves.openAt(hit) });
@@ -172,6 +174,11 @@ export class ConsoleApp {
 		if (s.phase !== 'ready') for (const c of this.chats.all()) c.outbox.setOpen(false);
 		this.banner?.update();
 		this.top?.quality();
+	}
+
+	#passwordChanged() {
+		this.notice(t('password.done'));
+		this.push.forgotten();
 	}
 
 	async #logout() {
@@ -244,6 +251,7 @@ export class ConsoleApp {
 		this.list.archive.relabel();
 		this.card.relabel();
 		this.offersView.relabel();
+		this.push.follow(); // in the new language
 		this.draw();
 	}
 }

@@ -34,6 +34,8 @@ export class Incoming {
 		if (app.current) this.load(app.current, app.inbox.rows.get(app.current));
 		app.card.renew();
 		app.team.changed();
+		app.push.follow();
+		app.push.seen();
 		app.moves.linked();
 		app.draw();
 	}
