@@ -179,6 +179,7 @@ type Store interface {
 	ReportWrites
 	MailWrites
 	ResetWrites
+	PushWrites
 	OutboxWrites
 	HookWrites
 
@@ -204,6 +205,7 @@ type Reader interface {
 	PeopleReader
 	MailReader
 	ResetReader
+	PushReader
 	OutboxReader
 	HookReader
 

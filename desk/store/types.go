@@ -334,4 +334,5 @@ type AgentSession struct {
 
 	IP        string // as much of the client's address as is stored
 	UserAgent string
+	Push      bool // it has a PushSubscription
 }

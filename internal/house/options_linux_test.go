@@ -27,6 +27,7 @@ import (
 	"github.com/go-eddy/eddy/codec/lengthfield"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/relay"
 	"github.com/go-eddy/eddy/responder"
@@ -41,6 +42,7 @@ var otherOptions = map[string][]string{
 	"":         {"Server", "Dialer", "Group", "Admission", "Watermarks", "Deadlines", "MessageClass"},
 	"executor": {"Lane"},
 	"http1":    {"Transport"},
+	"http2":    {"Transport"},
 	"rpc":      {"Backoff"},
 }
 
@@ -172,7 +174,25 @@ func allOptions(t *testing.T) []optionsOf {
 			http1.NewHandler(http.NotFoundHandler(), pool, *o)
 			return nil
 		}),
+		check("http2.Options", http2.Options{}, func(o *http2.Options) (err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					err = fmt.Errorf("%v", v)
+				}
+			}()
+			http2.NewHandler(http.NotFoundHandler(), pool, *o)
+			return nil
+		}),
 		check("http1.Transport", http1.Transport{}, func(tr *http1.Transport) error {
+			defer tr.Close()
+			r, err := http.NewRequestWithContext(ended, http.MethodGet, "http://127.0.0.1:1/", nil)
+			if err != nil {
+				return err
+			}
+			_, err = tr.RoundTrip(r) //nolint:bodyclose // there is none
+			return dialled(err)
+		}),
+		check("http2.Transport", http2.Transport{}, func(tr *http2.Transport) error {
 			defer tr.Close()
 			r, err := http.NewRequestWithContext(ended, http.MethodGet, "http://127.0.0.1:1/", nil)
 			if err != nil {

@@ -21,6 +21,8 @@ type Backend struct {
 	New func(t testing.TB) string
 	// Open opens the database at a place.
 	Open func(ctx context.Context, place string, now func() time.Time) (store.Store, error)
+	// Settle does the work that a store does in the background for its reports.
+	Settle func(ctx context.Context, s store.Store) error
 	// Rounds is how many times two agents race for one conversation.
 	Rounds int
 	// Customers is how many enter at once in a burst; at least 20.
@@ -51,7 +53,7 @@ func Run(t *testing.T, b Backend) {
 		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Snooze", testSnooze}, {"SnoozeEnds", testSnoozeEnds}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
-		{"Mail", testMail}, {"Answers", testAnswers}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat}, {"Resets", testResets}, {"AskReset", testAskReset},
+		{"Mail", testMail}, {"Answers", testAnswers}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat}, {"Resets", testResets}, {"Push", testPush}, {"PushEnds", testPushEnds}, {"PushRefused", testPushRefused}, {"AskReset", testAskReset},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))
