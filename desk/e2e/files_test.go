@@ -26,14 +26,20 @@ func photo(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// give hands files to the page as the system's file dialog does.
+// give hands files to the chat as the system's file dialog does.
 func (p *tab) give(files map[string][]byte) {
+	p.t.Helper()
+	p.giveTo("file-input", files)
+}
+
+// giveTo is give for any field for files, shown or not.
+func (p *tab) giveTo(id string, files map[string][]byte) {
 	p.t.Helper()
 	list := ""
 	for name, content := range files {
 		list += fmt.Sprintf(`data.items.add(new File([Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))], %q));`, base64.StdEncoding.EncodeToString(content), name)
 	}
-	value[bool](p, `((input) => { const data = new DataTransfer(); `+list+` input.files = data.files; return input.dispatchEvent(new Event('change', {bubbles: true})); })(document.querySelector('[data-testid="file-input"]'))`)
+	value[bool](p, `((input) => { const data = new DataTransfer(); `+list+` input.files = data.files; return input.dispatchEvent(new Event('change', {bubbles: true})); })(document.querySelector('[data-testid="`+id+`"]'))`)
 }
 
 // TestCustomerSendsFiles sends a picture and a text file with a message, and
