@@ -38,6 +38,7 @@ func (m *model) check() {
 	for _, p := range m.people {
 		p.checkSent(byClient)
 	}
+	m.checkTargets(db)
 	for _, p := range m.people {
 		p.Close()
 	}

@@ -92,6 +92,7 @@ func (m *model) prepare() {
 	if err := d.Close(); err != nil {
 		m.t.Fatal(err)
 	}
+	m.aim()
 	m.server = startServer(m.t, m.dir)
 	if m.proxy, err = chaos.New(m.server.addr); err != nil {
 		m.t.Fatal(err)

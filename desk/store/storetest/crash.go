@@ -23,7 +23,12 @@ const crashes, crashAcks, crashWriters = 3, 150, 4
 // acknowledged, and nothing half done.
 func testCrash(t *testing.T, b Backend) {
 	place := b.New(t)
-	t.Run("prepare", func(t *testing.T) { newRig(t, b, place).listened() })
+	t.Run("prepare", func(t *testing.T) {
+		r := newRig(t, b, place)
+		r.listened()
+		r.site.Group = r.aiming(time.Millisecond, r.lin, r.moe).ID
+		r.must(r.UpdateSite(t.Context(), r.site))
+	})
 	acked := make(map[string]string)
 	for round := range crashes {
 		if !t.Run(fmt.Sprint("round", round+1), func(t *testing.T) {
@@ -95,8 +100,8 @@ func (r *rig) checkAcked(acked map[string]string) {
 	r.verify()
 	told := make(map[string]uint64)
 	for _, row := range r.outbox(0) {
-		if row.Conv == "" {
-			continue // of a contact
+		if row.Event == 0 {
+			continue // of a contact or a target
 		}
 		if told[row.Conv]++; row.Event != told[row.Conv] {
 			r.t.Errorf("the outbox has event %d of %s after %d", row.Event, row.Conv, told[row.Conv]-1)
@@ -106,6 +111,9 @@ func (r *rig) checkAcked(acked map[string]string) {
 		if last := r.head(conv).LastSeq; told[conv] != last {
 			r.t.Errorf("%d events of %s, %d rows in the outbox", last, conv, told[conv])
 		}
+	}
+	if n := r.verifyTold(); n < len(convs)/2 {
+		r.t.Errorf("%d waits of %d conversations have been told", n, len(convs))
 	}
 	if n, err := r.Reconcile(r.t.Context()); n != 0 || err != nil {
 		r.t.Errorf("%d counters differ from the rows, %v", n, err)
@@ -158,6 +166,8 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 		store.BotTurn{Conv: id, Turn: opened.Turn, Say: []store.Say{{Body: "hi"}}, Handoff: true},
 		store.Arrange{Conv: id, By: moe, Priority: store.PriorityHigh},
 		store.Relax{Conv: id, Rev: 2, Missed: []string{"returns"}},
+		store.TellTarget{Conv: id},
+		store.TellTarget{Conv: id},
 		store.Move{Conv: id, Trigger: store.TakeOver, By: lin},
 		text(id, lin, "here I am"),
 		store.Append{Conv: id, From: moe, ClientID: "note " + id, Body: "good", Note: true},
@@ -169,6 +179,7 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 		store.Move{Conv: id, Trigger: store.TakeOver, By: moe},
 		store.Move{Conv: id, Trigger: store.AgentClose, By: moe},
 		text(id, c.Actor(), "one more thing"),
+		store.TellTarget{Conv: id},
 		store.Move{Conv: id, Trigger: store.CustomerClose, By: c.Actor()},
 	} {
 		if !ok {

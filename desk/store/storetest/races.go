@@ -176,7 +176,8 @@ func testRandom(t *testing.T, r *rig) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 7))
-	w := world{rig: r, rng: rng, group: r.group("g", r.lin).ID, agents: []store.AgentAccount{r.lin, r.moe, r.agent("kim", 1)}}
+	r.listened()
+	w := world{rig: r, rng: rng, group: r.aiming(20*time.Minute, r.lin).ID, agents: []store.AgentAccount{r.lin, r.moe, r.agent("kim", 1)}}
 	for range 4 {
 		w.contacts = append(w.contacts, r.visitor())
 	}
@@ -202,6 +203,7 @@ func testRandom(t *testing.T, r *rig) {
 	for id := range w.convs {
 		r.verifyConv(id)
 	}
+	r.verifyTold()
 	if done[true] < r.b.Rounds/10 || done[false] == 0 {
 		t.Errorf("%d commands succeeded, %d were refused", done[true], done[false])
 	}
@@ -246,7 +248,7 @@ func (w *world) command() store.Command {
 	if conv.State == store.Assigned && w.rng.IntN(2) == 0 {
 		actor = conv.Owner
 	}
-	switch w.rng.IntN(9) {
+	switch w.rng.IntN(10) {
 	case 0:
 		return text(conv.ID, actor, "hello")
 	case 1:
@@ -260,6 +262,8 @@ func (w *world) command() store.Command {
 		return store.Arrange{Conv: conv.ID, By: actor, Priority: p}
 	case 5:
 		return store.Snooze{Conv: conv.ID, By: actor, Until: int64(w.rng.IntN(2)) * (w.now().UnixMilli() + time.Hour.Milliseconds()), Force: w.rng.IntN(4) == 0}
+	case 6:
+		return store.TellTarget{Conv: conv.ID}
 	case 4:
 		return store.Relax{Conv: conv.ID, Rev: conv.Rev, Missed: []string{"returns"}}
 	}
