@@ -107,6 +107,18 @@ func TestTargetIsToldOnce(t *testing.T) {
 		r.tells(conv, "target.missed ")
 	}
 	r.tells(away, "target.missed ")
+	r.group.Settings.Target = 4000 // soon: what was told does not wait for another look
+	r.ok(r.db.UpdateGroup(r.ctx, r.group))
+	r.settled()
+	_, soon := r.waiting()
+	r.turned()
+	r.clock.advance(2 * time.Second)
+	r.tells(soon, "target.warned ")
+	r.clock.advance(2001 * time.Millisecond)
+	r.tells(soon, "target.warned target.missed ")
+	r.group.Settings.Target = 40_000
+	r.ok(r.db.UpdateGroup(r.ctx, r.group))
+	r.settled()
 	_, later := r.waiting()
 	r.turned()
 	r.stopHub()

@@ -2,8 +2,8 @@ package store
 
 import "time"
 
-// TellTarget tells programs that a customer has waited for a first answer for half of the time of its group's target
-// (EventTargetWarned), or for longer than that time (EventTargetMissed). Each is told once for a wait, whatever group has
+// TellTarget tells programs how long a customer has waited for a first answer: for half of the time of its group's target
+// (EventTargetWarned), or for more than all of it (EventTargetMissed). Each is told once for a wait, whatever group has
 // the conversation. A target that is missed before it was warned of is told as missed only. What TellTarget comes too late
 // for is told with the change that ends the wait: a late first answer, and a customer who leaves the queue late.
 //
