@@ -4,10 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/go-eddy/eddy/desk/datadir"
-	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 )
@@ -15,7 +12,7 @@ import (
 // target is how soon the group of the model wants to answer: while people answer now before it and now after it.
 const target = 100 * time.Millisecond
 
-// aim gives the site a group of all agents with a target, and somebody who wants to be told what happens.
+// aim gives the site a group of all agents with a target.
 func (m *model) aim() {
 	db, err := sqlite.Open(m.ctx, sqlite.Options{Path: datadir.Database(m.dir)})
 	m.ok(err)
@@ -31,11 +28,6 @@ func (m *model) aim() {
 	m.ok(err)
 	site.Group = g.ID
 	m.ok(db.UpdateSite(m.ctx, site))
-	token := store.Token{}
-	id := uuid.New()
-	copy(token[:], id[:])
-	_, err = db.CreateAPIKey(m.ctx, store.APIKey{Name: "feed", Scopes: []perm.KeyScope{perm.KeyEvents}}, token)
-	m.ok(err)
 }
 
 // checkTargets: what the targets of the chats were worth telling was told once for each wait, however often the server was
