@@ -498,6 +498,9 @@ func TestManageLimits(t *testing.T) {
 	if status, _, body := p.ask("POST", "/admin/canned", url.Values{"body": {strings.Repeat("x", 70<<10)}}); status != http.StatusRequestEntityTooLarge || !strings.Contains(body, "60 KiB") {
 		t.Errorf("a form of 70 KiB: %d", status)
 	}
+	if status, _ := call(p.d, "POST", "/admin/canned", "--x\r\nno part", "Cookie", p.cookie, "Content-Type", "multipart/form-data; boundary=x"); status != http.StatusBadRequest {
+		t.Errorf("a form in parts that is none: %d", status)
+	}
 	if status, _ := call(p.d, "POST", "/admin/canned", "%zz", "Cookie", p.cookie, "Content-Type", "application/x-www-form-urlencoded"); status != http.StatusBadRequest {
 		t.Errorf("a form that is none: %d", status)
 	}

@@ -47,6 +47,7 @@ type Options struct {
 	Hash   func(ctx context.Context, password string) (string, error) // of a new password; may answer auth.ErrBusy
 	Audit  func(r *http.Request, who store.Actor, action, target, detail string) error
 	Asset  func(name string) string // address of an embedded file
+	Logo   func(*store.Site) string // address of a site's logo
 	Notify Changes
 	People People
 	Mail   *mail.Post // nil = no mail is sent
@@ -135,18 +136,21 @@ type request struct {
 	p     *Pages
 }
 
-const maxForm = 60 << 10
+// Longest forms in bytes. Rules of a bot may have bot.MaxConfigBytes, and a Chinese character takes three times as many
+// bytes in a form. A site's form has room for a logo over its limit, so that its page can say how large the file is.
+const (
+	maxForm     = 60 << 10
+	maxBotForm  = 512 << 10
+	maxSiteForm = 512 << 10
+)
 
-// MaxBotForm is the longest form of a bot in bytes. Rules may have bot.MaxConfigBytes, and a Chinese character takes
-// three times as many bytes in a form.
-const MaxBotForm = 512 << 10
-
-// BotForms is where the forms of bots go.
-const BotForms = "/admin/bots"
-
-func mostForm(path string) int64 {
-	if strings.HasPrefix(path, BotForms) {
-		return MaxBotForm
+// MostForm returns the bytes of the longest form that an address takes.
+func MostForm(path string) int64 {
+	switch {
+	case strings.HasPrefix(path, "/admin/bots"):
+		return maxBotForm
+	case strings.HasPrefix(path, "/admin/sites"):
+		return maxSiteForm
 	}
 	return maxForm
 }
@@ -155,21 +159,37 @@ func (p *Pages) serve(next func(*request)) func(http.ResponseWriter, *http.Reque
 	return func(w http.ResponseWriter, r *http.Request, me store.AgentSession) {
 		q := &request{w: w, r: r, me: me, p: p, Lang: language(r, me.Agent)}
 		q.Nav, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/admin"), "/"), "/")
-		if r.Method == http.MethodPost {
-			r.Body = http.MaxBytesReader(w, r.Body, mostForm(r.URL.Path))
-			var tooLarge *http.MaxBytesError
-			switch err := r.ParseForm(); {
-			case errors.As(err, &tooLarge):
-				q.fail(http.StatusRequestEntityTooLarge, "error.large")
-				return
-			case err != nil:
-				q.fail(http.StatusBadRequest, "error.form")
-				return
-			}
-			q.form.values = r.PostForm
+		if r.Method != http.MethodPost || q.read() {
+			next(q)
 		}
-		next(q)
 	}
+}
+
+// read reads the form that was sent. False means that the answer has been given.
+func (q *request) read() bool {
+	most := MostForm(q.r.URL.Path)
+	err := error(&http.MaxBytesError{Limit: most})
+	if q.r.ContentLength <= most { // else nothing is read: the client may stall
+		q.r.Body = http.MaxBytesReader(q.w, q.r.Body, most)
+		if err = q.r.ParseForm(); err == nil {
+			err = q.r.ParseMultipartForm(most) // in memory
+		}
+	}
+	const kib = 1 << 10
+	came := (max(q.r.ContentLength, most+1) + kib - 1) / kib
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge) && q.Nav == "sites":
+		q.fail(http.StatusRequestEntityTooLarge, "error.largeSite", came, most/kib, store.MaxLogoBytes/kib)
+	case errors.As(err, &tooLarge):
+		q.fail(http.StatusRequestEntityTooLarge, "error.large", came, most/kib)
+	case err != nil && !errors.Is(err, http.ErrNotMultipart):
+		q.fail(http.StatusBadRequest, "error.form")
+	default:
+		q.form.values = q.r.PostForm
+		return true
+	}
+	return false
 }
 
 // ctx returns a context that ends with the request. The gate has given it a deadline.
@@ -235,8 +255,8 @@ func (q *request) render(status int, name string, data any) {
 }
 
 // fail sends a page that says what went wrong and what to do.
-func (q *request) fail(status int, key string) {
-	q.render(status, "error", key)
+func (q *request) fail(status int, key string, args ...any) {
+	q.render(status, "error", q.T(key, args...))
 }
 
 // failed answers for an error of the store. It returns true if the error is about a field, so that the form must be

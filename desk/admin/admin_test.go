@@ -75,7 +75,7 @@ func TestTextsExist(t *testing.T) {
 	}
 	for _, reason := range []string{
 		store.ReasonRequired, store.ReasonLong, store.ReasonShort, store.ReasonRange, store.ReasonMany, store.ReasonFormat, store.ReasonUnknown, store.ReasonTwice,
-		"number", "date", "taken",
+		store.ReasonBytes, store.ReasonPixels, store.ReasonPicture, store.ReasonSVG, store.ReasonMoves, store.ReasonDamaged, "number", "date", "taken",
 	} {
 		names = append(names, "reason."+reason)
 	}

@@ -29,6 +29,7 @@ type sitePage struct {
 	From    string   // says where the address in Embed comes from
 	Rows    []int    // of the pre-chat fields
 	Calls   []int    // rows of the proactive
+	Logo    logoField
 	Bots    []store.BotAccount
 	Rules   int // how many rules there are
 }
@@ -67,6 +68,7 @@ func (q *request) siteForm(status int, s store.Site) {
 		}
 		page.Rows = append(page.Rows, i)
 	}
+	page.Logo = q.logoField(&s)
 	page.Calls = q.proactiveRows(len(s.Settings.Look.Proactive))
 	if s.Key != "" {
 		page.Embed, page.From = q.embed(s.Key)
@@ -113,6 +115,7 @@ func (q *request) siteEntered(s *store.Site) {
 	t.KeepDays = int(q.number("keep_days"))
 	t.Chats, t.Visits = int(q.number("chats")), q.Value("visits")
 	q.lookEntered(&t.Look)
+	q.logoEntered(s)
 	t.Hours, t.AwayAfter = q.hoursEntered(), q.number("away_after")*minute
 	t.PreChat = nil
 	for i := range store.MaxPreChat {
@@ -184,6 +187,9 @@ func (p *Pages) storeSite(q *request, before store.Site, write func(*store.Site)
 		return
 	}
 	if q.Failed() > 0 {
+		if s.Logo.Content != nil {
+			q.wrong("logo", q.T("sites.logo.again"))
+		}
 		if before.ID == "" {
 			before = store.Site{}
 		}
@@ -222,7 +228,7 @@ func (p *Pages) editSite(q *request) {
 func siteShown(s *store.Site) url.Values {
 	t, shown := &s.Settings, make(url.Values)
 	for field, value := range map[string]string{
-		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
+		"logo": s.Logo.Hash, "name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
 		"visits": t.VisitsKept(), "origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
 		"idle_bot": whole(t.BotIdle(), time.Minute), "idle_wait": whole(t.QueueIdle(), time.Minute), "idle_chat": whole(t.ChatIdle(), time.Minute),
 		"warn_for": whole(t.Warning(), time.Minute), "away_after": whole(t.Absence(), time.Minute), "keep_days": unlessZero(int64(t.KeepDays)), "chats": unlessZero(int64(t.Chats)),

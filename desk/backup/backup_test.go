@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,11 +35,14 @@ type world struct {
 	who  store.Actor
 }
 
+// theLogo is that of the site of every world.
+var theLogo = store.NewLogo("image/png", 40, 30, []byte("not a picture, but what there is"))
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.DB = openStore(t, w.dir)
-	site, err := w.CreateSite(t.Context(), store.Site{Key: "demo", Name: "Demo"})
+	site, err := w.CreateSite(t.Context(), store.Site{Key: "demo", Name: "Demo", Logo: theLogo})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +173,9 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(datadir.Files(dir), "ab", "one")); err != nil || string(b) != "first file" {
 		t.Errorf("%q %v", b, err)
+	}
+	if l, err := restored.Hot().Logo(t.Context(), "demo", theLogo.Hash); err != nil || !reflect.DeepEqual(l, theLogo) {
+		t.Errorf("the logo of the site is %+v %v", l, err)
 	}
 	if info, err := os.Stat(datadir.Database(dir)); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("the database is open to others: %v %v", info.Mode(), err)

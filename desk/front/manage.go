@@ -15,7 +15,7 @@ import (
 func (f *Front) newAdmin() (*admin.Pages, error) {
 	return admin.New(admin.Options{
 		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, People: f.hub, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS, Public: f.o.PublicURL,
-		Asset: f.assetPath, Mail: f.o.Mail,
+		Asset: f.assetPath, Logo: logoPath, Mail: f.o.Mail,
 		Audit: func(r *http.Request, who store.Actor, action, target, detail string) error {
 			return f.audit(r.Context(), who, action, target, detail, f.address(r))
 		},

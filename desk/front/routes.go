@@ -29,6 +29,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("GET /chat/{site}", f.servePage("customer.html"))
 	mux.HandleFunc("GET /widget/{site}", f.limited(f.places.widget, f.serveWidget))
 	mux.HandleFunc("GET /widget/{site}/look.js", f.limited(f.places.widget, f.widgetLook))
+	mux.HandleFunc("GET /widget/{site}/logo/{hash}", f.limited(f.places.widget, f.logo))
 	mux.HandleFunc("GET /widget.js", f.servePage("widget.js"))
 	mux.HandleFunc("GET /shop", f.serveShop)
 	mux.HandleFunc("GET /console", f.servePage("console.html"))
@@ -71,20 +72,21 @@ const (
 )
 
 // route makes requests begin only after their body has arrived, except for uploads. A client that stalls thus holds no
-// place.
+// place. A form that announces far too much begins at once, because its page refuses it without reading it.
 func (f *Front) route(r *http.Request) http1.Route {
 	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads || !takesBodies(r.URL.Path) {
 		return http1.Route{}
 	}
-	return http1.Route{Await: mostBody(r.URL.Path) + anyBody, Within: f.within(bodyTimeout)} // a body a little too long gets the page's own answer
+	most := mostBody(r.URL.Path) + anyBody
+	if r.ContentLength > int64(most) && strings.HasPrefix(r.URL.Path, "/admin/") {
+		return http1.Route{}
+	}
+	return http1.Route{Await: most, Within: f.within(bodyTimeout)} // a body a little too long gets the page's own answer
 }
 
 // mostBody bounds the body of a request that is no upload.
 func mostBody(path string) int {
-	if strings.HasPrefix(path, admin.BotForms) {
-		return admin.MaxBotForm
-	}
-	return anyBody
+	return max(anyBody, int(admin.MostForm(path)))
 }
 
 // takesBodies reports whether path has requests with bodies. Other requests with bodies are refused by their heads.

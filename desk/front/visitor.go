@@ -18,6 +18,7 @@ type siteInfo struct {
 	Key      string        `json:"key"`
 	Name     string        `json:"name"`
 	Color    string        `json:"color,omitempty"`
+	Logo     *logoInfo     `json:"logo,omitempty"`
 	Greeting string        `json:"greeting,omitempty"`
 	Consent  string        `json:"consent,omitempty"`
 	PreChat  []store.Field `json:"prechat,omitempty"`
@@ -29,7 +30,7 @@ type siteInfo struct {
 
 func (f *Front) infoOf(s store.Site) siteInfo {
 	o := &s.Settings
-	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept(), Mail: o.MailChats && f.o.Mail.On(), Answers: f.o.Mail.On()}
+	return siteInfo{Key: s.Key, Name: s.Name, Color: o.Color, Logo: logoOf(&s), Greeting: o.Greeting, Consent: o.Consent, PreChat: o.PreChat, Rate: o.RateChat, Visits: o.VisitsKept(), Mail: o.MailChats && f.o.Mail.On(), Answers: f.o.Mail.On()}
 }
 
 type visitorInfo struct {

@@ -157,6 +157,7 @@ func (s *Site) Check() error {
 	i.text("name", s.Name, MaxName, true, true)
 	i.text("bot_name", s.BotName, MaxName, false, true)
 	i.between("reopen", max(s.ReopenWindow.Milliseconds(), 0), maxTimer)
+	s.Logo.check(&i)
 	s.Settings.check(&i)
 	return i.err()
 }

@@ -47,7 +47,8 @@ type Management interface {
 	UpdateAgent(ctx context.Context, a AgentAccount) error
 	// ResetPassword sets the hash of a password and ends every login of the account.
 	ResetPassword(ctx context.Context, agent, hash string) error
-	// UpdateSite sets everything but the key of the site with this id.
+	// UpdateSite sets everything but the key of the site with this id. A logo without content is the one that is stored
+	// already, else an Invalid. The zero Logo removes it.
 	UpdateSite(ctx context.Context, s Site) error
 	// UpdateGroup sets name and settings of the group with this id.
 	UpdateGroup(ctx context.Context, g Group) error

@@ -248,6 +248,9 @@ type Reader interface {
 	BotUsage(ctx context.Context, bot, day string) (BotUsage, error)
 	// SiteByKey returns a site, or ErrNotFound.
 	SiteByKey(ctx context.Context, key string) (Site, error)
+	// Logo returns the logo with this hash of the site with this key, or ErrNotFound. There is none any more after it was
+	// replaced or removed.
+	Logo(ctx context.Context, site, hash string) (Logo, error)
 	// Site returns a site by its id, or ErrNotFound.
 	Site(ctx context.Context, id string) (Site, error)
 	// Contact returns a contact, or ErrNotFound.

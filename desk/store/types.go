@@ -172,6 +172,7 @@ type Site struct {
 	ReopenWindow time.Duration // how long a closed conversation may be reopened; 0 = DefaultReopenWindow, negative = never
 	ReopenToBot  bool          // a customer who writes within ReopenWindow gets the bot first, if the site has one
 	Bot          string        // id of the bot, "" = the built-in one, if BotName is set
+	Logo         Logo
 	Settings     SiteSettings
 }
 

@@ -44,9 +44,13 @@ func (db *DB) CreateSite(ctx context.Context, s store.Site) (store.Site, error) 
 		if err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings, created)
+		err = t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings, created)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			s.ID, workspaceID, s.Key, s.Name, s.BotName, s.Group, max(s.ReopenWindow, 0).Milliseconds(), s.ReopenToBot, s.Bot, string(settings), t.now())
+		if err != nil {
+			return err
+		}
+		return t.setLogo(&s)
 	}))
 }
 

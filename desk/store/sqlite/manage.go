@@ -17,7 +17,7 @@ func (r *reader) Agents(ctx context.Context) ([]store.AgentAccount, error) {
 
 // Sites implements store.Listing.
 func (r *reader) Sites(ctx context.Context) ([]store.Site, error) {
-	return list(ctx, r.db, scanSite, `SELECT `+siteColumns+` FROM site ORDER BY key`)
+	return list(ctx, r.db, scanSite, sqlSites+` ORDER BY key`)
 }
 
 // Groups implements store.Listing.
@@ -154,6 +154,9 @@ func (db *DB) UpdateSite(ctx context.Context, s store.Site) error {
 		if err != nil {
 			return err
 		}
+		if err := t.setLogo(&s); err != nil {
+			return err
+		}
 		return t.exec(`UPDATE site SET name = ?, bot_name = ?, grp = ?, reopen_window = ?, reopen_to_bot = ?, bot = ?, settings = ? WHERE id = ?`,
 			s.Name, s.BotName, s.Group, max(s.ReopenWindow, 0).Milliseconds(), s.ReopenToBot, s.Bot, string(settings), s.ID)
 	})
@@ -270,13 +273,15 @@ func (db *DB) DeleteCanned(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error { return one(t.change(`DELETE FROM canned WHERE id = ?`, id)) })
 }
 
-const siteColumns = `id, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings`
+// sqlSites reads what scanSite takes.
+const sqlSites = `SELECT id, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings, coalesce(hash, ''), coalesce(type, ''), coalesce(width, 0), coalesce(height, 0)
+	FROM site LEFT JOIN site_logo ON site_logo.site = site.id`
 
 func scanSite(r scanner) (store.Site, error) {
 	var s store.Site
 	var window int64
 	var settings string
-	err := r.Scan(&s.ID, &s.Key, &s.Name, &s.BotName, &s.Group, &window, &s.ReopenToBot, &s.Bot, &settings)
+	err := r.Scan(&s.ID, &s.Key, &s.Name, &s.BotName, &s.Group, &window, &s.ReopenToBot, &s.Bot, &settings, &s.Logo.Hash, &s.Logo.Type, &s.Logo.Width, &s.Logo.Height)
 	if err != nil {
 		return s, notFound(err)
 	}

@@ -119,7 +119,7 @@ func (r *reader) OpenConversations(ctx context.Context) ([]store.Conversation, e
 }
 
 func (r *reader) site(ctx context.Context, where string, arg any) (store.Site, error) {
-	return scanSite(r.db.QueryRowContext(ctx, `SELECT `+siteColumns+` FROM site WHERE `+where, arg))
+	return scanSite(r.db.QueryRowContext(ctx, sqlSites+` WHERE `+where, arg))
 }
 
 // SiteByKey implements store.Reader.

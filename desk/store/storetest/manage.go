@@ -171,6 +171,74 @@ func testManageSites(t *testing.T, r *rig) {
 	}
 }
 
+// testManageLogo: a logo comes with its site, is replaced and removed with it, and stays when only the rest changes.
+func testManageLogo(t *testing.T, r *rig) {
+	ctx := t.Context()
+	logo := func(what string) store.Logo { return store.NewLogo("image/png", 40, 30, []byte(what)) }
+	stored := func(what string, key string, want store.Logo) {
+		t.Helper()
+		s, err := r.Hot().SiteByKey(ctx, key)
+		known := want
+		known.Content = nil
+		if err != nil || !reflect.DeepEqual(s.Logo, known) {
+			t.Errorf("%s: the site of %s has the logo %+v (%v), want %+v", what, key, s.Logo, err, known)
+		}
+		if got, err := r.Hot().Logo(ctx, key, want.Hash); want.Hash != "" && (err != nil || !reflect.DeepEqual(got, want)) {
+			t.Errorf("%s: the logo is %+v (%v), want %+v", what, got, err, want)
+		}
+	}
+	gone := func(what, key, hash string) {
+		t.Helper()
+		if l, err := r.Hot().Logo(ctx, key, hash); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", what, l, err)
+		}
+	}
+	first, second := logo("first"), logo("second")
+	stored("at first", "demo", store.Logo{})
+	gone("none", "demo", "")
+	s := r.site
+	s.Logo = first
+	r.must(r.UpdateSite(ctx, s))
+	shop, err := r.CreateSite(ctx, store.Site{Key: "shop", Name: "Shop", Logo: first})
+	r.must(err)
+	stored("set", "demo", first)
+	stored("of a new site", "shop", first)
+	gone("of no site", "none", first.Hash)
+
+	s, err = r.Cold().Site(ctx, s.ID)
+	r.must(err)
+	s.Name = "Renamed"
+	r.must(r.UpdateSite(ctx, s))
+	stored("after another change", "demo", first)
+	s.Logo = second
+	r.must(r.UpdateSite(ctx, s))
+	stored("replaced", "demo", second)
+	gone("the one before", "demo", first.Hash)
+	s.Logo = first
+	s.Logo.Content = nil
+	wrong(t, "one that is not stored any more", r.UpdateSite(ctx, s), "logo unknown")
+	stored("after that", "demo", second)
+	s.Logo = store.Logo{}
+	r.must(r.UpdateSite(ctx, s))
+	stored("removed", "demo", store.Logo{})
+	gone("the one before it was removed", "demo", second.Hash)
+	stored("the other site's", "shop", first)
+
+	for reason, bad := range map[string]store.Logo{
+		store.ReasonBytes:   store.NewLogo("image/png", 1, 1, make([]byte, store.MaxLogoBytes+1)),
+		store.ReasonPixels:  store.NewLogo("image/png", 1, store.MaxLogoSide+1, []byte("x")),
+		store.ReasonDamaged: store.NewLogo("image/png", 0, 1, []byte("x")),
+		store.ReasonPicture: store.NewLogo("image/heic", 1, 1, []byte("x")),
+		store.ReasonSVG:     store.NewLogo("image/svg+xml", 1, 1, []byte("x")),
+	} {
+		shop.Logo = bad
+		wrong(t, reason, r.UpdateSite(ctx, shop), "logo "+reason)
+	}
+	shop.Logo = store.NewLogo("image/gif", store.MaxLogoSide, store.MaxLogoSide, make([]byte, store.MaxLogoBytes))
+	r.must(r.UpdateSite(ctx, shop))
+	stored("as large as it may be", "shop", shop.Logo)
+}
+
 func testManageGroups(t *testing.T, r *rig) {
 	ctx := t.Context()
 	sales, care := r.group("sales", r.lin), r.group("care")

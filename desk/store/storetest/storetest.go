@@ -43,7 +43,7 @@ func Run(t *testing.T, b Backend) {
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"OutboxBegins", testOutboxBegins}, {"OutboxTrim", testOutboxTrim}, {"Hooks", testHooks}, {"HookEvents", testHookEvents}, {"OpenByProgram", testOpenByProgram}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Erase", testErase}, {"EraseOpen", testEraseOpen}, {"Visits", testVisits}, {"Contacts", testContacts}, {"Merge", testMerge}, {"MergedLate", testMergedLate}, {"Secret", testSecret},
 		{"Bots", testBots}, {"BotUsage", testBotUsage}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Once", testOnce}, {"Random", testRandom}, {"Audit", testAudit},
-		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
+		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageLogo", testManageLogo}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"ReportHistories", testReportHistories}, {"ReportRatings", testReportRatings}, {"ReportTargets", testReportTargets}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},

@@ -1,6 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { adapted } from '../static/js/admin/preview.js';
+import { tooLarge } from '../static/js/admin/logo.js';
 import { firstTab, tabAfter } from '../static/js/admin/tabs.js';
 import { guard } from '../static/js/admin/unsaved.js';
 
@@ -25,6 +26,13 @@ test('a colour that cannot be read says what is shown in its place', () => {
 	assert.match(adapted('#ffff00').shown, /^#[0-9a-f]{6}$/);
 });
 
+test('a logo that is too large says how large it is', () => {
+	const words = 'at most 10, the file has {size}';
+	assert.equal(tooLarge(undefined, 10, words), '');
+	assert.equal(tooLarge({ size: 10 }, 10, words), '');
+	assert.equal(tooLarge({ size: 11 }, 10, words), 'at most 10, the file has 11');
+});
+
 test('what is entered and not saved is asked for, and nothing else', () => {
 	const fields = [['name', 'Shop']];
 	globalThis.FormData = class { *[Symbol.iterator]() { yield* fields; } };
@@ -45,5 +53,11 @@ test('what is entered and not saved is asked for, and nothing else', () => {
 		assert.equal(asks(), true, 'back again');
 		fields[0][1] = 'Shop';
 		assert.equal(asks(), entered, 'changed back');
+		fields[0][1] = new File(['x'], '');
+		guard(form, page);
+		form.dispatchEvent(new Event('submit'));
+		page.dispatchEvent(Object.assign(new Event('pageshow'), { persisted: true }));
+		fields[0][1] = new File(['x'], 'logo.png');
+		assert.equal(asks(), true, 'a file is chosen');
 	}
 });

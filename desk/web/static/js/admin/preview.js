@@ -2,6 +2,7 @@
 // entered, before it is saved. The fields of the colour follow each other.
 
 import { setAttr, setText } from '../core/dom.js';
+import { followLogo } from './logo.js';
 import { initials } from '../core/message-draw.js';
 import { accentOf, contrast, parse } from '../core/theme.js';
 
@@ -45,6 +46,7 @@ export function preview(aside, form) {
 	};
 	color.addEventListener('input', () => { if (parse(color.value.trim())) pick.value = color.value.trim(); });
 	pick.addEventListener('input', () => { color.value = pick.value; });
+	followLogo(form, shows('logo'));
 	form.addEventListener('input', draw);
 	dark.addEventListener('change', draw);
 	draw();

@@ -5,7 +5,7 @@
  * @param {Window} [page]
  */
 export function guard(form, page = window) {
-	const entered = () => new URLSearchParams([...new FormData(form)]).toString();
+	const entered = () => new URLSearchParams([...new FormData(form)].map(([field, value]) => [field, value.name ?? value])).toString(); // a file is its name
 	const saved = form.hasAttribute('data-entered') ? null : entered();
 	let sent = false;
 	form.addEventListener('submit', () => { sent = true; });

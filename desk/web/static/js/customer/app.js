@@ -601,7 +601,7 @@ export class CustomerPage {
 		if (this.leaving) this.leaveForm.draw(awayWords(this.away, this.noPerson), !alone);
 		this.view.draw({
 			state, ready: this.connection.ready, offline: this.connection.status.offline, phase: this.connection.status.phase, owner: c ? c.head?.owner : this.bot, online: c?.online ?? null,
-			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), away: this.away, leaving: this.leaving, replyTo: (this.site?.answers && c?.head?.reply_to) || '', unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
+			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), away: this.away, leaving: this.leaving, replyTo: (this.site?.answers && c?.head?.reply_to) || '', unknownSite: Boolean(this.unknownSite), siteName: this.siteName, logo: this.site?.logo ?? null, empty: this.#empty(state),
 		});
 		this.composer.setEnabled(!this.leaving && !['closed', 'connecting', 'prechat'].includes(state));
 		byId('rating').hidden = !(state === 'closed' && this.site?.rate);

@@ -11,7 +11,7 @@ addShapes({
 	star: ['M10 3.2l2.1 4.3 4.7.7-3.4 3.3.8 4.7-4.2-2.2-4.2 2.2.8-4.7L3.2 8.2l4.7-.7z'],
 });
 
-const ids = ['frame', 'avatar', 'who', 'dot', 'substate', 'empty', 'prechat', 'human', 'human-button', 'queue', 'queue-position', 'queue-estimate', 'leave', 'away', 'away-title', 'away-hint', 'away-leave', 'composer', 'closed', 'again',
+const ids = ['frame', 'logo', 'avatar', 'who', 'dot', 'substate', 'empty', 'prechat', 'human', 'human-button', 'queue', 'queue-position', 'queue-estimate', 'leave', 'away', 'away-title', 'away-hint', 'away-leave', 'composer', 'closed', 'again',
 	'end', 'menu', 'menu-button', 'minimise', 'site-name', 'language', 'sound', 'notice', 'notice-text'];
 
 export class CustomerView {
@@ -27,6 +27,10 @@ export class CustomerView {
 		byId('notice-close').append(icon('close'));
 		byId('queue-icon').append(icon('clock'));
 		n['menu-button'].append(icon('menu'));
+		n.logo.addEventListener('error', () => {
+			n.logo.hidden = true;
+			n.avatar.hidden = false;
+		});
 		n.minimise.append(icon('down'));
 		n.minimise.hidden = !embedded;
 		setAttr(document.documentElement, 'data-embedded', embedded);
@@ -83,6 +87,7 @@ export class CustomerView {
 	 * @param {string} m.replyTo where answers to a left message go
 	 * @param {boolean} m.unknownSite
 	 * @param {string} m.siteName
+	 * @param {{at: string, width: number, height: number}|null} m.logo
 	 * @param {string} m.empty what to say in place of messages, '' for nothing
 	 */
 	draw(m) {
@@ -121,8 +126,17 @@ export class CustomerView {
 		setText(n['away-hint'], left ? (m.replyTo ? t('deferred.to', { email: m.replyTo }) : t('deferred.here')) : t('away.keep'));
 	}
 
+	// The logo takes its place before it has come. Without it the header is that of a site that has none.
+	#logo({ logo, siteName }) {
+		const n = this.nodes.logo;
+		if (!logo || n.getAttribute('src') === logo.at) return;
+		for (const [name, to] of Object.entries({ alt: siteName, width: logo.width, height: logo.height, src: logo.at })) setAttr(n, name, to);
+		n.hidden = false;
+	}
+
 	#header(m) {
 		const n = this.nodes;
+		this.#logo(m);
 		const away = m.online === false;
 		const bot = ['bot', nameOf({ kind: 'bot', name: m.owner?.name }), 'true', 'customer.header.bot'];
 		const looks = {
@@ -142,6 +156,7 @@ export class CustomerView {
 			n.avatar.dataset.key = key;
 			n.avatar.replaceChildren(glyph ? icon(glyph) : initials(name));
 		}
+		n.avatar.hidden = glyph === 'chat' && !n.logo.hidden; // it stands for the site
 		setText(n.who, m.unknownSite ? t('customer.title') : name || m.siteName);
 		const here = m.ready && !m.offline; // else nobody knows how the other side is
 		setAttr(n.dot, 'data-on', here ? on : 'false');
