@@ -78,6 +78,12 @@ func (c *Call) NewBody() any {
 	return reflect.New(c.Body).Interface()
 }
 
+// Scoped is a body that may ask for more than the scope of its call allows.
+type Scoped interface {
+	// Scope returns the scope that it needs besides, "" = none.
+	Scope() perm.KeyScope
+}
+
 // Unknown returns the name of a parameter that the call does not take, or not twice. "" means that there is none.
 func (c *Call) Unknown(q url.Values) string {
 	for name, values := range q {

@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -15,6 +17,16 @@ type Opening struct {
 	Contact string `json:"contact"`
 	Human   bool   `json:"human"` // straight to the queue, without the bot
 	Page    string `json:"page"`  // address that the conversation is about
+
+	Priority string `json:"priority"` // in the queue: urgent, high, normal or low; "" = as the rules of the site say
+}
+
+// Scope implements Scoped.
+func (o *Opening) Scope() perm.KeyScope {
+	if o.Priority == "" {
+		return ""
+	}
+	return perm.KeyPriority
 }
 
 // Opened is the conversation of an Opening.
@@ -59,7 +71,14 @@ func (a *API) open(ctx context.Context, r *Request, o *Opening) (opened Opened, 
 	if len(o.Page) > maxPage {
 		return opened, bad("page has %d bytes, the limit is %d", len(o.Page), maxPage)
 	}
-	contact, err := a.Store.Cold().Contact(ctx, o.Contact)
+	c := store.Open{Human: o.Human, Page: o.Page, By: r.Key.Actor(), ClientID: r.Idempotency}
+	if o.Priority != "" {
+		known := false
+		if c.Priority, known = store.ParsePriority(o.Priority); !known {
+			return opened, bad("priority is %.40q, it must be %s", o.Priority, strings.Join(store.Priorities(), ", "))
+		}
+	}
+	c.Contact, err = a.Store.Cold().Contact(ctx, o.Contact)
 	if errors.Is(err, store.ErrNotFound) {
 		return opened, missing("contact")
 	}
@@ -70,7 +89,7 @@ func (a *API) open(ctx context.Context, r *Request, o *Opening) (opened Opened, 
 	if err != nil {
 		return opened, err
 	}
-	out, err := a.Hub.OpenFor(ctx, store.Open{Contact: contact, Human: o.Human, Page: o.Page, By: r.Key.Actor(), ClientID: r.Idempotency})
+	out, err := a.Hub.OpenFor(ctx, c)
 	return Opened{conversation(&out.Conv, sites), out.Existing, out.Dup}, err
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // Happening is one thing that has happened, as programs are told of it: by the feed and by webhooks. What belongs to it
-// is as it is now, but Entry, Added and Removed are as it was.
+// is as it is now, but Entry, Added, Removed and Target are as it was.
 type Happening struct {
 	ID           string        `json:"id"`       // unique for ever
 	Sequence     int64         `json:"sequence"` // grows, with gaps
@@ -33,8 +33,16 @@ type Happening struct {
 	Visibility   string        `json:"visibility,omitempty"` // of a message: "all", or "staff" for a note
 	Added        []string      `json:"added,omitempty"`      // tags
 	Removed      []string      `json:"removed,omitempty"`
+	Target       *Target       `json:"target,omitempty"`  // of target.warned and target.missed
 	Comment      string        `json:"comment,omitempty"` // on the score
 	Contact      *Contact      `json:"contact,omitempty"` // of contact.changed
+}
+
+// Target is a group's target for the first answer to a customer, as it was.
+type Target struct {
+	Group string `json:"group"` // id
+	In    int64  `json:"in"`    // the time in which the group wants to give it, in milliseconds
+	Since int64  `json:"since"` // since when the customer waits
 }
 
 // Feed is one page of everything that has happened.
@@ -84,8 +92,12 @@ func (t *teller) tell(ctx context.Context, r *store.OutboxRow) (*Happening, erro
 	}
 	c := conversation(head, t.sites)
 	h.Conversation = &c
-	if r.Type == store.EventRated {
+	switch r.Type {
+	case store.EventRated:
 		h.Comment = head.Comment
+	case store.EventTargetWarned, store.EventTargetMissed:
+		target := Target(r.Target)
+		h.Target = &target
 	}
 	if r.Event == 0 {
 		return h, nil

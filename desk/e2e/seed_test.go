@@ -142,6 +142,19 @@ func (d *desk) takeAll(login string, visitors []*visitor) {
 	}
 }
 
+// answer lets the owner of a chat say something, from another place than the page.
+func (d *desk) answer(login string, v *visitor) {
+	d.t.Helper()
+	web := desktest.NewWeb(func() string { return d.url("") })
+	agent := web.Agent(login, login)
+	defer web.CloseIdle()
+	defer agent.Close()
+	agent.Send(v.conv, "hello")
+	if err := agent.Flushed(testkit.Context(d.t)); err != nil {
+		d.t.Fatalf("answer in %s: %v", v.conv, err)
+	}
+}
+
 // clickOn clicks the element of an expression by script, where there is no test id to point at.
 func (p *tab) clickOn(what, expression string) {
 	p.t.Helper()

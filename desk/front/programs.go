@@ -92,10 +92,7 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 			tooFast(w, fmt.Sprintf("This key may make %d calls a second, and %d at once.", keyRate, keyBurst), wait)
 			return
 		}
-		if !key.Can(c.Scope) {
-			f.logDenied(r, key.Actor(), "needs scope "+string(c.Scope))
-			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+string(c.Scope)+`"`)
-			problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: `The key lacks the scope "` + string(c.Scope) + `".`})
+		if !f.may(w, r, &key, c.Scope) {
 			return
 		}
 		in := f.requestOf(c, r, key)
@@ -104,6 +101,9 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 			return
 		}
 		if in.Body != nil && !decodeUpTo(w, r, in.Body, maxAPIBody) {
+			return
+		}
+		if b, ok := in.Body.(api.Scoped); ok && b.Scope() != "" && !f.may(w, r, &key, b.Scope()) {
 			return
 		}
 		leave := func() {}
@@ -123,6 +123,17 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 		}
 		answer(w, object)
 	})
+}
+
+// may reports whether a key has a scope. false means that the answer has been given.
+func (f *Front) may(w http.ResponseWriter, r *http.Request, key *store.APIKey, scope perm.KeyScope) bool {
+	if key.Can(scope) {
+		return true
+	}
+	f.logDenied(r, key.Actor(), "needs scope "+string(scope))
+	w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+string(scope)+`"`)
+	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: `The key lacks the scope "` + string(scope) + `".`})
+	return false
 }
 
 // requestOf returns a request of a key with what its call may ask for. The body is still to be read.

@@ -107,6 +107,7 @@ func (q *queue) upcoming(e *entry) next {
 	if c.State == store.Queued { // whoever comes back is of no account here
 		q.relaxing(&n, e)
 	}
+	q.aiming(&n, &c)
 	return n
 }
 

@@ -276,6 +276,9 @@ func (h *Hub) Renamed(contact *store.Contact) {
 func (h *Hub) changed(c *store.Conversation) {
 	h.mu.Lock()
 	h.queue.dir.apply(*c)
+	if e := h.queue.dir.open[c.ID]; e != nil {
+		h.queue.replan(e)
+	}
 	staff, online := h.sessions.staff, len(h.sessions.contacts[c.Contact]) > 0
 	h.mu.Unlock()
 	h.tellRow(c, online, staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })

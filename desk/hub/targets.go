@@ -93,6 +93,15 @@ func (q *queue) answered(before, c *store.Conversation) {
 	}
 }
 
+// aiming plans what programs are told about the target of a conversation's group.
+func (q *queue) aiming(n *next, c *store.Conversation) {
+	g := q.roster.groups[c.Group].Settings
+	_, in := g.Answers()
+	if due := c.NextTarget(in); due != 0 {
+		n.sooner(due, func() store.Command { return store.TellTarget{Conv: c.ID} })
+	}
+}
+
 // standings returns how each group with a target stands now, and when a customer will have waited too long, 0 = none of
 // them. It changes nothing.
 func (q *queue) standings(now int64) (all map[string]*Target, due int64) {
@@ -108,8 +117,8 @@ func (q *queue) standings(now int64) (all map[string]*Target, due int64) {
 	for _, e := range q.dir.open {
 		c := &e.conv
 		t := all[c.Group]
-		since, waits := c.Unanswered()
-		if t == nil || !waits || c.ActedAt == 0 || c.Snoozed() || c.State != store.Queued && c.State != store.Assigned {
+		since, counts := c.Aimed()
+		if t == nil || !counts {
 			continue
 		}
 		if end := since + t.In; now > end {

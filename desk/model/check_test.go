@@ -40,6 +40,7 @@ func (m *model) check() {
 	for _, p := range m.people {
 		p.checkSent(byClient)
 	}
+	m.checkTargets(db)
 	m.checkHosted(db)
 	for _, p := range append(m.people, m.boss) {
 		p.Close()

@@ -59,7 +59,7 @@ func (m *model) checkOutbox(db *sqlite.DB) {
 	told, tags, rated := make(map[string]uint64), make(map[string][]string), make(map[string]bool)
 	for _, row := range page.Rows {
 		switch row.Type {
-		case store.EventContact:
+		case store.EventContact, store.EventTargetWarned, store.EventTargetMissed: // see checkTargets
 		case store.EventRated:
 			rated[row.Conv] = true
 		case store.EventTags:

@@ -98,6 +98,7 @@ func (m *model) prepare() {
 		m.t.Fatal(err)
 	}
 	m.found()
+	m.aim()
 	m.server = startServer(m.t, m.dir)
 	if m.proxy, err = chaos.New(m.server.addr); err != nil {
 		m.t.Fatal(err)

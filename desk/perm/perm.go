@@ -82,12 +82,13 @@ const (
 	KeyReports  KeyScope = "reports"        // read reports
 	KeyEvents   KeyScope = "events"         // read what happens, as it happens; private data are masked
 	KeyOpen     KeyScope = "open"           // open conversations
+	KeyPriority KeyScope = "priority"       // say which priority a conversation has that the key opens
 	KeyWrite    KeyScope = "contacts_write" // make and change contacts
 )
 
 // KeyScopes returns every scope, in the order of the pages.
 func KeyScopes() []KeyScope {
-	return []KeyScope{KeyRead, KeyEvents, KeySend, KeyOpen, KeyContacts, KeyWrite, KeyTags, KeyReports}
+	return []KeyScope{KeyRead, KeyEvents, KeySend, KeyOpen, KeyPriority, KeyContacts, KeyWrite, KeyTags, KeyReports}
 }
 
 // Valid reports whether the scope exists.

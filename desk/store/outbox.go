@@ -19,11 +19,14 @@ const (
 	EventRated    EventType = "conversation.rated"
 	EventMessage  EventType = "message.created"
 	EventContact  EventType = "contact.changed"
+
+	EventTargetWarned EventType = "target.warned" // see TellTarget
+	EventTargetMissed EventType = "target.missed"
 )
 
 // EventTypes returns every type, in the order of the pages.
 func EventTypes() []EventType {
-	return []EventType{EventOpened, EventMessage, EventAssigned, EventState, EventClosed, EventTags, EventRated, EventContact}
+	return []EventType{EventOpened, EventMessage, EventAssigned, EventState, EventClosed, EventTags, EventRated, EventTargetWarned, EventTargetMissed, EventContact}
 }
 
 // Valid reports whether the type exists.
@@ -54,9 +57,10 @@ type OutboxRow struct {
 	Site    string // id
 	Conv    string // "" of EventContact
 	Contact string
-	Event   uint64 // number in the conversation, 0 of EventTags, EventRated and EventContact
+	Event   uint64 // number in the conversation, 0 of those that are about no entry
 	Tags    TagChange
-	Time    int64 // Unix milliseconds
+	Target  TargetTold // of EventTargetWarned and EventTargetMissed
+	Time    int64      // Unix milliseconds
 }
 
 // TagChange is what an EventTags is about.

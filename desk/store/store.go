@@ -24,7 +24,7 @@ var (
 	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
 )
 
-// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange or Relax. Or it is a
+// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange, Relax, Snooze or TellTarget. Or it is a
 // line of the audit log, Audit, or a Visited.
 type Command interface{ command() }
 
@@ -42,6 +42,8 @@ type Open struct {
 
 	Greeter  string // id of the bot that has said Greeting to the customer before
 	Greeting []Say  // recorded in place of Greeter's first turn
+
+	Priority Priority // in the queue, whatever the rules of the site say; 0 = PriorityNormal, or by the rules
 
 	By       Actor  // System for a program, which is asked no questions of the site; zero = the contact
 	ClientID string // of By, unique for ever per contact; "" = none. What it opened is a duplicate (Outcome.Dup), even if closed

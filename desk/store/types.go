@@ -65,6 +65,7 @@ type Conversation struct {
 	WarnedAt     int64  // when the customer was warned of the close, if nothing has happened since
 	LeftAt       int64  // when the customer went away while the conversation was queued
 	SnoozedUntil int64  // its agent has put it aside until then, see Snooze
+	Told         Told   // what programs were told of its wait for a first answer
 	Locale       string // language of the customer when it was opened, "" = unknown
 	Prev         string // the contact's conversation before this one
 

@@ -128,6 +128,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DELETE FROM rollup_15m WHERE measure = 'rated'`, `DELETE FROM schema_version WHERE version >= 7`,
 		`DROP TABLE push_subscription`, `DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`, `DROP TABLE site_logo`,
 		`DROP INDEX conversation_snoozed`, `ALTER TABLE conversation DROP COLUMN snoozed_until`,
+		`ALTER TABLE conversation DROP COLUMN told_warned`, `ALTER TABLE conversation DROP COLUMN told_missed`,
 		`DROP INDEX conversation_queue`, `DROP INDEX conversation_behind`, `CREATE INDEX conversation_queue ON conversation (priority, queued_at, id) WHERE state = 'queued'`,
 		`ALTER TABLE conversation DROP COLUMN skills`, `ALTER TABLE conversation DROP COLUMN relaxed`, `ALTER TABLE agent DROP COLUMN skills`, `ALTER TABLE agent DROP COLUMN languages`,
 		`DROP TRIGGER contact_key_new`, `DROP TRIGGER contact_key_changed`, `DROP TABLE contact_key`, `DROP INDEX contact_erasing`, `DROP INDEX contact_merged`,

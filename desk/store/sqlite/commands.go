@@ -34,6 +34,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.relax(c)
 	case store.Snooze:
 		return t.snooze(c)
+	case store.TellTarget:
+		return t.tellTarget(c)
 	case store.AcceptTurn:
 		return store.Outcome{}, t.acceptTurn(c)
 	case store.Audit:
@@ -53,6 +55,7 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 // draft is a conversation being changed: the row as read, the row as it will be, and the new events.
 type draft struct {
 	store.Conversation
+	set    store.Priority // that rules do not change, 0 = none
 	rev    int64
 	seq    uint64
 	events []store.Event
@@ -220,8 +223,8 @@ func (t *tx) insert(c store.Open, s site) (*draft, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	d := &draft{Conversation: store.Conversation{
-		ID: id, Site: c.Contact.Site, Contact: c.Contact.ID, ContactName: c.Contact.Name, Group: s.group, Priority: store.PriorityNormal,
+	d := &draft{set: c.Priority, Conversation: store.Conversation{
+		ID: id, Site: c.Contact.Site, Contact: c.Contact.ID, ContactName: c.Contact.Name, Group: s.group, Priority: cmp.Or(c.Priority, store.PriorityNormal),
 		LastAgent: before.LastAgent, LastAgentAt: before.LastAgentAt, Prev: before.ID, Locale: c.Contact.Locale,
 	}}
 	return d, t.exec(sqlInsertConv, d.ID, d.Contact, c.Page, d.LastAgent, d.LastAgentAt, d.Prev, d.Locale, d.Site)

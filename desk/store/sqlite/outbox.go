@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,12 +13,12 @@ import (
 )
 
 const (
-	rowColumns = `seq, id, type, site, conversation, contact, event, tags, created`
+	rowColumns = `seq, id, type, site, conversation, contact, event, tags, created, target`
 
 	sqlOutbox = `SELECT ` + rowColumns + ` FROM outbox WHERE seq > max(?, (SELECT CAST(value AS INTEGER) FROM setting WHERE key = 'outbox_floor'))
 		ORDER BY seq LIMIT ?`
 	sqlSeqs    = `SELECT CAST(s.value AS INTEGER), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) FROM setting s WHERE s.key = 'outbox_floor'`
-	sqlTell    = `INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlTell    = `INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created, target) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSiteOf  = `SELECT site FROM contact WHERE id = ?`
 	sqlWanted  = `SELECT EXISTS (SELECT 1 FROM webhook) OR EXISTS (SELECT 1 FROM api_key WHERE revoked = 0 AND instr(',' || scopes || ',', ?) > 0)`
 	sqlOldest  = `SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq, created FROM outbox ORDER BY seq LIMIT ?) WHERE created < ? OR seq <= ?`
@@ -108,20 +109,27 @@ func (t *tx) tell(r store.OutboxRow) error {
 	if err != nil {
 		return err
 	}
-	tags, err := tagsJSON(r.Tags)
+	tags, target, err := details(&r)
 	if err != nil {
 		return err
 	}
 	t.told = true
-	return t.exec(sqlTell, id, string(r.Type), r.Site, r.Conv, r.Contact, r.Event, tags, t.now())
+	return t.exec(sqlTell, id, string(r.Type), r.Site, r.Conv, r.Contact, r.Event, tags, t.now(), target)
 }
 
-func tagsJSON(c store.TagChange) (string, error) {
-	if len(c.Added)+len(c.Removed) == 0 {
-		return "", nil
+// details returns the columns of a row that are JSON, each "" if there is nothing to say.
+func details(r *store.OutboxRow) (tags, target string, err error) {
+	column := func(v any, empty bool) string {
+		if empty || err != nil {
+			return ""
+		}
+		var b []byte
+		b, err = json.Marshal(v)
+		return string(b)
 	}
-	b, err := json.Marshal(c)
-	return string(b), err
+	tags = column(r.Tags, len(r.Tags.Added)+len(r.Tags.Removed) == 0)
+	target = column(r.Target, r.Target == store.TargetTold{})
+	return tags, target, err
 }
 
 // tagsChanged compares the tags of a conversation before and after a change.
@@ -156,12 +164,15 @@ func (t *tx) tellContact(id string) error {
 
 // scanRow reads rowColumns, and the columns after them into more.
 func scanRow(s scanner, more ...any) (r store.OutboxRow, err error) {
-	var tags string
-	if err := s.Scan(append([]any{&r.Seq, &r.ID, &r.Type, &r.Site, &r.Conv, &r.Contact, &r.Event, &tags, &r.Time}, more...)...); err != nil {
+	var tags, target string
+	if err := s.Scan(append([]any{&r.Seq, &r.ID, &r.Type, &r.Site, &r.Conv, &r.Contact, &r.Event, &tags, &r.Time, &target}, more...)...); err != nil {
 		return r, notFound(err)
 	}
 	if tags != "" {
 		err = json.Unmarshal([]byte(tags), &r.Tags)
+	}
+	if target != "" {
+		err = errors.Join(err, json.Unmarshal([]byte(target), &r.Target))
 	}
 	return r, err
 }

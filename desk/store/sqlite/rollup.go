@@ -138,12 +138,12 @@ func (t *tx) rollStep(before, next *store.Conversation, change *store.Change, no
 	if err := t.roll(next, counts...); err != nil || !next.Abandoned {
 		return err
 	}
-	return t.rollAbandoned(before, now)
+	return t.rollAbandoned(before, next, now)
 }
 
 // rollAbandoned counts a customer who left the queue. One who has waited for a first answer for longer than the group's
 // target counts against it.
-func (t *tx) rollAbandoned(c *store.Conversation, now int64) error {
+func (t *tx) rollAbandoned(c, next *store.Conversation, now int64) error {
 	counts := []count{timed(store.MeasureAbandoned, "", now, now-c.QueuedAt)}
 	if _, waits := c.Unanswered(); waits {
 		target, err := t.target(c.Group)
@@ -152,6 +152,9 @@ func (t *tx) rollAbandoned(c *store.Conversation, now int64) error {
 		}
 		if target > 0 && now-c.QueuedAt > target {
 			counts = append(counts, count{measure: store.MeasureTarget, at: now})
+			if err := t.missedAtLast(next, c.QueuedAt, target); err != nil {
+				return err
+			}
 		}
 	}
 	return t.roll(c, counts...)
@@ -176,6 +179,8 @@ func (t *tx) rollReply(c *store.Conversation, agent string, now int64) error {
 		met := count{measure: store.MeasureTarget, agent: agent, at: now}
 		if now-since <= target {
 			met.total = 1
+		} else if err := t.missedAtLast(c, since, target); err != nil {
+			return err
 		}
 		counts = append(counts, met)
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -14,6 +15,7 @@ func (t *tx) step(d *draft, in store.Input) error {
 		if err := t.route(&d.Conversation); err != nil {
 			return err
 		}
+		d.Priority = cmp.Or(d.set, d.Priority)
 	}
 	if err := t.facts(&d.Conversation, &in); err != nil {
 		return err

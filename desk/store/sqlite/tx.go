@@ -17,7 +17,7 @@ const (
 	convColumns = `c.id, c.site, c.contact, p.name, c.state, c.owner_kind, c.owner_id, c.owner_name, c.epoch, c.rev,
 		c.last_seq, c.last_pseq, c.opened_at, c.queued_at, c.assigned_at, c.closed_at, c.close_reason, c.preview, c.preview_from, c.at,
 		c.grp, c.priority, c.abandoned, c.waiting_since, c.replied_at, c.excluded, c.last_agent, c.prev,
-		c.last_agent_at, c.warned_at, c.left_at, c.locale, c.acted_at, c.reply_to, c.skills, c.relaxed, c.answered_at, c.snoozed_until, ` + readColumns
+		c.last_agent_at, c.warned_at, c.left_at, c.locale, c.acted_at, c.reply_to, c.skills, c.relaxed, c.answered_at, c.snoozed_until, c.told_warned, c.told_missed, ` + readColumns
 	convFrom     = ` FROM conversation c JOIN contact p ON p.id = c.contact `
 	eventColumns = `conversation, seq, coalesce(pseq, 0), id, kind, sender_kind, sender_id, sender_name, coalesce(client_id, ''), body, meta, created`
 
@@ -146,7 +146,7 @@ func scanConvAnd(r scanner, more ...any) (store.Conversation, error) {
 	err := r.Scan(append([]any{&c.ID, &c.Site, &c.Contact, &c.ContactName, &c.State, &c.Owner.Kind, &c.Owner.ID, &c.Owner.Name, &c.Epoch, &c.Rev,
 		&c.LastSeq, &c.LastPSeq, &c.OpenedAt, &c.QueuedAt, &c.AssignedAt, &c.ClosedAt, &c.CloseReason, &c.Preview, &c.PreviewFrom, &c.At,
 		&c.Group, &c.Priority, &c.Abandoned, &c.WaitingSince, &c.RepliedAt, &c.Excluded, &c.LastAgent, &c.Prev,
-		&c.LastAgentAt, &c.WarnedAt, &c.LeftAt, &c.Locale, &c.ActedAt, &c.ReplyTo, &c.Skills, &c.Relaxed, &c.AnsweredAt, &c.SnoozedUntil,
+		&c.LastAgentAt, &c.WarnedAt, &c.LeftAt, &c.Locale, &c.ActedAt, &c.ReplyTo, &c.Skills, &c.Relaxed, &c.AnsweredAt, &c.SnoozedUntil, &c.Told.Warned, &c.Told.Missed,
 		&c.Marks.Customer.Delivered, &c.Marks.Customer.Read, &c.Marks.Staff.Delivered, &c.Marks.Staff.Read, &c.Tags, &c.Score, &c.Comment, &c.Blocked}, more...)...)
 	return c, notFound(err)
 }

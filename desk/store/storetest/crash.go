@@ -24,7 +24,12 @@ const crashes, crashAcks, crashWriters = 3, 150, 4
 // acknowledged, and nothing half done.
 func testCrash(t *testing.T, b Backend) {
 	place := b.New(t)
-	t.Run("prepare", func(t *testing.T) { newRig(t, b, place).listened() })
+	t.Run("prepare", func(t *testing.T) {
+		r := newRig(t, b, place)
+		r.listened()
+		r.site.Group = r.aiming(time.Millisecond, r.lin, r.moe).ID
+		r.must(r.UpdateSite(t.Context(), r.site))
+	})
 	left := left{acked: make(map[string]string), done: make(map[string][]string)}
 	for round := range crashes {
 		if !t.Run(fmt.Sprint("round", round+1), func(t *testing.T) {
@@ -106,7 +111,7 @@ func crashCommands() map[string]bool {
 
 // storyCommands returns the commands of a story, whose events are looked for.
 func storyCommands() []string {
-	return []string{"Open", "Append", "BotTurn", "Arrange", "Relax", "Move", "Snooze", "Warn", "LeftMessage"}
+	return []string{"Open", "Append", "BotTurn", "Arrange", "Relax", "Move", "Snooze", "Warn", "TellTarget", "LeftMessage"}
 }
 
 // checkDone looks for what was done without an event.
@@ -144,7 +149,7 @@ func (r *rig) checkAcked(acked map[string]string) {
 	told := make(map[string]uint64)
 	for _, row := range r.outbox(0) {
 		if row.Event == 0 {
-			continue // of a contact, of tags or of a rating
+			continue // of a contact, of tags, of a rating or of a target
 		}
 		if told[row.Conv]++; row.Event != told[row.Conv] {
 			r.t.Errorf("the outbox has event %d of %s after %d", row.Event, row.Conv, told[row.Conv]-1)
@@ -154,6 +159,9 @@ func (r *rig) checkAcked(acked map[string]string) {
 		if last := r.head(conv).LastSeq; told[conv] != last {
 			r.t.Errorf("%d events of %s, %d rows in the outbox", last, conv, told[conv])
 		}
+	}
+	if n := r.verifyTold(true); n < len(convs)/2 {
+		r.t.Errorf("%d waits of %d conversations have been told", n, len(convs))
 	}
 	if n, err := r.Recount(r.t.Context()); n != 0 || err != nil {
 		r.t.Errorf("%d numbers of the reports were wrong, %v", n, err)
@@ -241,6 +249,8 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 		store.BotTurn{Conv: id, Turn: opened.Turn, Say: []store.Say{{Body: "hi"}}, Handoff: true},
 		store.Arrange{Conv: id, By: moe, Priority: store.PriorityHigh},
 		store.Relax{Conv: id, Rev: 2, Missed: []string{"returns"}},
+		store.TellTarget{Conv: id},
+		store.TellTarget{Conv: id},
 		store.Move{Conv: id, Trigger: store.TakeOver, By: lin},
 		text(id, lin, "here I am"),
 		store.Warn{Conv: id, Seq: 8, Body: "still there?"},
@@ -253,6 +263,7 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 		store.Move{Conv: id, Trigger: store.TakeOver, By: moe},
 		store.Move{Conv: id, Trigger: store.AgentClose, By: moe},
 		text(id, c.Actor(), "one more thing"),
+		store.TellTarget{Conv: id},
 		store.Move{Conv: id, Trigger: store.CustomerClose, By: c.Actor()},
 	} {
 		if !ok {

@@ -252,7 +252,9 @@ func testHookEvents(t *testing.T, r *rig) {
 	r.do(store.Tag{Conv: conv.ID, By: r.lin.Actor(), Add: []string{"a"}})
 	rows := r.outbox(0) // two of each, and the tag
 	held := func(i int, due, dead int64) store.HookEvent {
-		return store.HookEvent{OutboxRow: rows[i], Attempts: 1, Due: due, Dead: dead, Failure: "no"}
+		e := store.HookEvent{OutboxRow: rows[i], Attempts: 1, Due: due, Dead: dead, Failure: "no"}
+		e.Target = store.TargetTold{Group: "g", In: 1, Since: 2}
+		return e
 	}
 	save := func(p store.HookProgress) {
 		t.Helper()
@@ -364,5 +366,34 @@ func testOpenByProgram(t *testing.T, r *rig) {
 	open.By.ID = "bank"
 	if other := r.do(open); other.Dup || other.Conv.ID == out.Conv.ID {
 		t.Errorf("another program: %+v", other)
+	}
+	r.opensWith()
+}
+
+// opensWith: the priority that a program names counts in the queue instead of that of a rule, and with the bot until a
+// rule decides at the hand-over.
+func (r *rig) opensWith() {
+	r.t.Helper()
+	r.site = r.ruled("by-programs", store.RouteRule{Page: "orders", Priority: "low"})
+	shop := store.Actor{Kind: store.System, ID: "shop", Name: "Shop"}
+	for _, c := range []struct {
+		page  string
+		human bool
+		p     store.Priority
+		want  store.Priority
+	}{
+		{"", true, 0, store.PriorityNormal}, {"", true, store.PriorityUrgent, store.PriorityUrgent}, {"orders", true, 0, store.PriorityLow},
+		{"orders", true, store.PriorityUrgent, store.PriorityUrgent}, {"orders", true, store.PriorityNormal, store.PriorityNormal}, {"orders", false, store.PriorityHigh, store.PriorityHigh},
+	} {
+		conv := r.do(store.Open{Contact: r.visitor(), Human: c.human, Page: c.page, Priority: c.p, By: shop, ClientID: "1"}).Conv
+		if conv != r.head(conv.ID) || conv.Priority != c.want {
+			r.t.Errorf("%+v: %+v", c, conv)
+		}
+		if c.human {
+			continue
+		}
+		if out := r.do(store.Move{Conv: conv.ID, Trigger: store.Handoff, By: store.Actor{Kind: store.Customer, ID: conv.Contact}}); out.Conv.Priority != store.PriorityLow {
+			r.t.Errorf("handed over: %+v", out.Conv)
+		}
 	}
 }

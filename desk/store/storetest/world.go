@@ -56,7 +56,7 @@ type scene struct {
 
 func newWorld(r *rig, seed uint64) *world {
 	w := &world{
-		rig: r, rng: rand.New(rand.NewPCG(seed, 7)), group: r.group("g", r.lin).ID, agents: []store.AgentAccount{r.lin, r.moe, r.agent("kim", 1)},
+		rig: r, rng: rand.New(rand.NewPCG(seed, 7)), group: r.aiming(time.Millisecond, r.lin).ID, agents: []store.AgentAccount{r.lin, r.moe, r.agent("kim", 1)},
 		erased: make(map[string]bool), convs: make(map[string]bool), turns: make(map[string]string), counts: make(map[string]int),
 		notes: make(map[string]string), filters: make(map[string]map[string]string), left: make(map[string]uint64), mails: make(map[string][]store.Mail),
 		ended: make(map[string]map[bool]int),

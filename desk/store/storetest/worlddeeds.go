@@ -29,6 +29,7 @@ func chatDeeds() []deed {
 			}
 			return turn
 		})},
+		{"TellTarget", 12, false, command(func(_ *world, at scene) store.Command { return store.TellTarget{Conv: at.conv.ID} })},
 		{"AcceptTurn", 4, false, command(func(w *world, at scene) store.Command {
 			return store.AcceptTurn{Turn: w.turnOf(at.conv.ID), Until: w.now().Add(time.Hour).UnixMilli()}
 		})},
