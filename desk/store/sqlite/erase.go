@@ -32,7 +32,7 @@ func (db *DB) EraseContact(ctx context.Context, contact string) error {
 
 // stub takes everything out of a contact. left means that conversations of it may be left.
 func (t *tx) stub(contact string, left bool) error {
-	for _, query := range []string{sqlTokensOf, sqlDropMerged} {
+	for _, query := range []string{sqlTokensOf, sqlDropMerged, sqlDropValues} {
 		if err := t.exec(query, contact); err != nil {
 			return err
 		}

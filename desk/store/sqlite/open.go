@@ -192,7 +192,7 @@ func checkExisting(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := schemaVersion(ctx, conn, o.Path, len(all)); err != nil {
+	if _, err := schemaVersion(ctx, conn, o.Path, newest(all)); err != nil {
 		return explain(o.Path, err)
 	}
 	if o.InOrder {

@@ -56,6 +56,7 @@ type deskFlags struct {
 	keepEvents   time.Duration
 	uploads      uploadFlags
 	mail         mailFlags
+	places       places
 }
 
 func (f *deskFlags) check() error {
@@ -201,6 +202,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
+	f.places.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newVersion(t, &f), newUser(t, &f))
@@ -224,6 +226,12 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 		}
 	}
 	defer end()
+	forget, err := f.places.open(t)
+	if err != nil {
+		return err
+	}
+	defer forget()
+	o.Places = f.places.file
 	steps := opening{t: t}
 	o.Checking, o.Migrating = steps.checking, steps.migrating
 	d, err := desk.Open(ctx, o)
