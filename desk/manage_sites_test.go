@@ -27,6 +27,30 @@ func TestManageSaysTheUsualTimes(t *testing.T) {
 	}
 }
 
+// The form of a new thing is filled with what is usual.
+func TestManageNewFormsAreFilled(t *testing.T) {
+	p := managed(t)
+	for path, want := range map[string]map[string]string{
+		"/admin/sites/new":  {"name": "", "bot_name": "Eddy", "reopen": "24", "idle_bot": "15", "idle_wait": "10", "idle_chat": "30", "warn_for": "2", "away_after": "5", "chats": ""},
+		"/admin/groups/new": {"name": "", "sticky_days": "7", "sticky_wait": "30", "relax": "60", "away": "10", "target": ""},
+	} {
+		body := p.get(path, http.StatusOK)
+		for field, value := range want {
+			if !strings.Contains(body, ` name="`+field+`" value="`+value+`"`) {
+				t.Errorf("%s: %s is not %q", path, field, value)
+			}
+		}
+		if strings.Contains(body, `name="version"`) {
+			t.Errorf("%s: what is not stored has a version", path)
+		}
+	}
+	for _, says := range []string{`name="rate" checked`, `<option value="basic" selected`} {
+		if body := p.get("/admin/sites/new", http.StatusOK); !strings.Contains(body, says) {
+			t.Errorf("a new site has no %s", says)
+		}
+	}
+}
+
 // A colour is chosen or written. The two fields do not follow each other, so the one that was changed counts.
 func TestManageColor(t *testing.T) {
 	p := managed(t)

@@ -109,9 +109,7 @@ func (p *Pages) newBot(q *request) {
 	case store.BotRules:
 		q.set("rules", bot.DefaultRules())
 	default:
-		for field, values := range botShown(b) {
-			q.set(field, values...)
-		}
+		q.fill(botShown(b))
 	}
 	q.botAsked(b)
 }

@@ -31,6 +31,13 @@ func (f *form) set(field string, values ...string) {
 	f.values[field] = values
 }
 
+// fill sets fields to the values that are stored, or usual.
+func (f *form) fill(shown url.Values) {
+	for field, values := range shown {
+		f.set(field, values...)
+	}
+}
+
 // Value returns the value of the field.
 func (f *form) Value(field string) string { return f.values.Get(field) }
 

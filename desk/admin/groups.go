@@ -38,9 +38,7 @@ func (p *Pages) newGroup(q *request) {
 		q.failed(err)
 		return
 	}
-	for field, values := range shown {
-		q.set(field, values...)
-	}
+	q.fill(shown)
 	q.groupForm(http.StatusOK, store.Group{})
 }
 

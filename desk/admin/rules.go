@@ -94,9 +94,7 @@ func (q *request) setRules(rules []store.RouteRule) {
 			q.values.Del(field)
 		}
 	}
-	for field, values := range routesShown(rules) {
-		q.set(field, values...)
-	}
+	q.fill(routesShown(rules))
 }
 
 // saveRules stores the rules, or does to the form what another of its buttons says.

@@ -70,9 +70,7 @@ func (q *request) showRules(config string) bool {
 	if err != nil || len(languagesOf(c)) > maxLanguages {
 		return false
 	}
-	for field, values := range rulesShown(c) {
-		q.set(field, values...)
-	}
+	q.fill(rulesShown(c))
 	return true
 }
 

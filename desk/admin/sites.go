@@ -45,14 +45,7 @@ func (sitePage) Visits() []string {
 func (sitePage) Timers() []string { return []string{"idle_bot", "idle_wait", "idle_chat", "warn_for"} }
 
 func (p *Pages) newSite(q *request) {
-	q.set("bot_name", "Eddy")
-	q.set("reopen", "24")
-	q.set("visits", store.KeepBasic)
-	q.set("rate", "on")
-	var usual store.SiteSettings
-	for field, d := range map[string]time.Duration{"idle_bot": usual.BotIdle(), "idle_wait": usual.QueueIdle(), "idle_chat": usual.ChatIdle(), "warn_for": usual.Warning(), "away_after": usual.Absence()} {
-		q.set(field, whole(d, time.Minute))
-	}
+	q.fill(siteShown(&store.Site{BotName: "Eddy", ReopenWindow: store.DefaultReopenWindow, Settings: store.SiteSettings{RateChat: true}}))
 	q.siteForm(http.StatusOK, store.Site{})
 }
 

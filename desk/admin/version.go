@@ -18,9 +18,7 @@ func version(shown url.Values) string {
 
 // show fills the form with the stored values.
 func (q *request) show(shown url.Values) {
-	for field, values := range shown {
-		q.set(field, values...)
-	}
+	q.fill(shown)
 	q.set(versionField, version(shown))
 }
 

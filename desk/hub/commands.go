@@ -220,6 +220,29 @@ func (s *Session) move(cmd proto.Command, who identity, m store.Move) {
 	}, giveBack)
 }
 
+// arrange runs a change of an open conversation that keeps its state. isOthers, called with Hub.mu held, tells whether the
+// change needs a permission, and a line in the audit log once it is done.
+func (s *Session) arrange(cmd proto.Command, who identity, isOthers func(*store.Conversation) bool, change func(others bool) store.Command, answer func(*store.Conversation) any) {
+	h := s.hub
+	h.mu.Lock()
+	e := h.queue.dir.open[cmd.Conv]
+	others := e != nil && isOthers(&e.conv)
+	h.mu.Unlock()
+	if e == nil {
+		s.refuseClosed(cmd, who)
+		return
+	}
+	if others && !s.can(cmd, perm.Override) {
+		return
+	}
+	s.run(h.laneFor(s, cmd.Conv), cmd, change(others), func(out store.Outcome) {
+		s.reply("ok", cmd, cmd.Conv, answer(&out.Conv))
+		if others && out.Touched {
+			s.auditSoon(store.AuditOverride, "conversation "+cmd.Conv, cmd.Type)
+		}
+	})
+}
+
 // sync reads a page of events on the pool of the caller's kind.
 func (s *Session) sync(cmd proto.Command, who identity, p *proto.Sync) {
 	s.read(who, func(ctx context.Context, r store.Reader) { s.syncPage(ctx, r, cmd, who, p) },

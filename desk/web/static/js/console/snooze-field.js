@@ -23,7 +23,7 @@ export function snoozeTimes(now) {
 export class SnoozeField {
 	/** @param {(c: string, until: number) => Promise<void>} set */
 	constructor(set) {
-		Object.assign(this, { set, c: '', busy: false });
+		Object.assign(this, { set, c: '' });
 		this.select = el('select', { class: 'select', aria: { label: t('snooze.label') }, data: { testid: 'snooze' }, on: { change: () => this.#chosen() } });
 		this.time = el('input', { class: 'input', type: 'datetime-local', required: true, aria: { label: t('snooze.other') }, data: { testid: 'snooze-time' } });
 		this.form = el('form', { class: 'tag-form', hidden: true, on: { submit: (e) => this.#own(e) } }, this.time,
