@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -65,6 +66,22 @@ func (w *Web) Post(ctx context.Context, path string, v, out any) error {
 		return nil
 	}
 	return json.Unmarshal(data, out)
+}
+
+// PostForm sends a form of a page and follows where it leads. Any answer counts.
+func (w *Web) PostForm(ctx context.Context, path string, v url.Values) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.Base()+path, strings.NewReader(v.Encode()))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := w.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
 }
 
 // Customer returns a client for a new visitor of a site. The visitor keeps its token over reconnects.

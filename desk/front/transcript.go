@@ -117,6 +117,8 @@ func (f *Front) sendTranscript(ctx context.Context, w http.ResponseWriter, conv 
 		_, err = f.store.QueueMail(ctx, store.Mail{Kind: store.MailTranscript, To: to, Conv: conv.ID, Locale: contact.Locale})
 	}
 	switch {
+	case errors.Is(err, store.ErrNotFound): // erased meanwhile
+		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such conversation for you."})
 	case errors.Is(err, store.ErrMailFull):
 		problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeBusy, "Too many mails are waiting. Try again later.", time.Minute))
 	case err != nil:

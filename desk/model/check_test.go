@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -25,6 +26,7 @@ func (m *model) check() {
 	for _, p := range m.people { // the answer that named it may have been lost
 		m.convs = append(m.convs, p.Conversations()...)
 	}
+	m.convs = slices.DeleteFunc(m.convs, func(conv string) bool { return m.guests[conv] })
 	slices.Sort(m.convs)
 	m.convs = slices.Compact(m.convs)
 	byClient := make(map[string][]store.Event)
@@ -38,12 +40,24 @@ func (m *model) check() {
 	for _, p := range m.people {
 		p.checkSent(byClient)
 	}
-	for _, p := range m.people {
+	m.checkHosted(db)
+	for _, p := range append(m.people, m.boss) {
 		p.Close()
 	}
 	m.server.stop(m.t)
-	if n, err := db.Reconcile(m.ctx); n != 0 || err != nil {
-		m.t.Errorf("%d counters of agents differ from their conversations, %v", n, err)
+	for _, p := range m.people {
+		p.checkSet(db)
+	}
+	m.checkOutbox(db)
+	for what, count := range map[string]func(context.Context) (int, error){"counters of agents": db.Reconcile, "numbers of the reports": db.Recount} {
+		if n, err := count(m.ctx); n != 0 || err != nil {
+			m.t.Errorf("%d %s differ from the conversations, %v", n, what, err)
+		}
+	}
+	for _, s := range append(agentSteps(), customerSteps()...) {
+		if *modelSteps >= 100 && m.counts["step "+s.name] == 0 {
+			m.t.Errorf("nobody has tried %s", s.name)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -41,9 +40,12 @@ type model struct {
 	server *server
 	proxy  *chaos.Proxy
 	people []*person
+	boss   *person
+	hosted []hosted // guests whose visit is over
 
 	mu       sync.Mutex
-	convs    []string // opened so far
+	convs    []string        // opened so far
+	guests   map[string]bool // conversations of guests, which nobody else looks for
 	agentIDs []string
 	counts   map[string]int // of steps by what they were and how they ended
 }
@@ -55,9 +57,12 @@ type person struct {
 	staff bool
 	rng   *rand.Rand
 	*desktest.Client
-	sent map[string]string // bodies by client id
-	left []string          // client ids of messages that were left
-	kept []string          // those of them that were acknowledged
+	web   *desktest.Web
+	first []step            // that it has not taken yet
+	set   map[string]*word  // what it has set
+	sent  map[string]string // bodies by client id
+	left  []string          // client ids of messages that were left
+	kept  []string          // those of them that were acknowledged
 }
 
 // TestModel lets random people use a Desk whose network and process fail at random, and compares afterwards what each of them saw with what is
@@ -70,7 +75,7 @@ func TestModel(t *testing.T) {
 	t.Logf("-model-seed %d -model-steps %d", seed, *modelSteps)
 	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Duration(*modelSteps)*200*time.Millisecond)
 	defer cancel()
-	m := &model{t: t, ctx: ctx, dir: filepath.Join(t.TempDir(), "data"), seed: seed, counts: make(map[string]int)}
+	m := &model{t: t, ctx: ctx, dir: filepath.Join(t.TempDir(), "data"), seed: seed, counts: make(map[string]int), guests: make(map[string]bool)}
 	m.prepare()
 	m.run()
 	m.settle()
@@ -92,6 +97,7 @@ func (m *model) prepare() {
 	if err := d.Close(); err != nil {
 		m.t.Fatal(err)
 	}
+	m.found()
 	m.server = startServer(m.t, m.dir)
 	if m.proxy, err = chaos.New(m.server.addr); err != nil {
 		m.t.Fatal(err)
@@ -101,22 +107,27 @@ func (m *model) prepare() {
 	for i := range customers + agents {
 		web := desktest.NewWeb(base)
 		m.t.Cleanup(web.CloseIdle)
-		p := &person{m: m, rng: rand.New(rand.NewPCG(m.seed, uint64(i))), staff: i >= customers, sent: make(map[string]string)}
+		p := &person{m: m, web: web, rng: rand.New(rand.NewPCG(m.seed, uint64(i))), staff: i >= customers, set: make(map[string]*word), sent: make(map[string]string)}
 		if p.staff {
-			p.name = fmt.Sprint("agent", i-customers)
+			p.name, p.first = fmt.Sprint("agent", i-customers), agentSteps()
 			p.Client = web.Agent(p.name, password)
 		} else {
-			p.name = fmt.Sprint("customer", i)
+			p.name, p.first = fmt.Sprint("customer", i), customerSteps()
 			p.Client = web.Customer("demo")
 		}
+		p.rng.Shuffle(len(p.first), func(i, j int) { p.first[i], p.first[j] = p.first[j], p.first[i] })
 		m.t.Cleanup(p.Close)
 		m.people = append(m.people, p)
 	}
-	for _, p := range m.people {
+	web := desktest.NewWeb(base)
+	m.t.Cleanup(web.CloseIdle)
+	m.boss = &person{m: m, web: web, name: boss, staff: true, Client: web.Agent(boss, password)}
+	m.t.Cleanup(m.boss.Close)
+	for _, p := range append(slices.Clone(m.people), m.boss) {
 		m.ok(p.Connected(m.ctx))
-		if p.staff {
-			m.agentIDs = append(m.agentIDs, p.Me().ID)
-		}
+	}
+	for _, p := range m.people[customers:] {
+		m.agentIDs = append(m.agentIDs, p.Me().ID)
 	}
 }
 
@@ -140,6 +151,7 @@ func (m *model) run() {
 			}
 		})
 	}
+	all.Go(m.host)
 	over := make(chan struct{})
 	go func() { all.Wait(); close(over) }()
 	rng := rand.New(rand.NewPCG(m.seed, 1000))
@@ -239,35 +251,6 @@ func (m *model) anyConv(rng *rand.Rand) string {
 	return m.convs[rng.IntN(len(m.convs))]
 }
 
-func (p *person) step() {
-	if p.staff {
-		p.agentStep()
-	} else {
-		p.customerStep()
-	}
-	time.Sleep(time.Duration(p.rng.IntN(4)) * time.Millisecond)
-}
-
-func (p *person) customerStep() {
-	conv := p.own()
-	switch n := p.rng.IntN(20); {
-	case conv == "" || n == 0:
-		p.open()
-	case n < 3:
-		p.say(conv, "human")
-	case n < 5:
-		p.do("conv.handoff", conv, map[string]any{"reason": "please"})
-	case n == 5:
-		p.do("conv.close", conv, proto.Close{Reason: "done"})
-	case n == 7:
-		p.leave()
-	case n == 6: // somebody else's
-		p.do("sync", p.m.anyConv(p.rng), proto.Sync{})
-	default:
-		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
-	}
-}
-
 // leave leaves a message, often again as if the answer had been lost; it is stored once at most.
 func (p *person) leave() {
 	cmd := proto.Leave{ClientID: uuid.NewString(), Name: p.name, Email: p.name + "@example.com", Body: fmt.Sprintf("%s leaves %d", p.name, p.rng.Uint32())}
@@ -319,66 +302,10 @@ func (m *model) opened(conv string) {
 	}
 }
 
-func (p *person) agentStep() {
-	conv := p.m.anyConv(p.rng)
-	if conv == "" {
-		return
-	}
-	note := ""
-	if p.rng.IntN(3) == 0 {
-		note = "a note of " + p.name
-	}
-	switch p.rng.IntN(18) {
-	case 0, 1, 2:
-		p.do("take", conv, proto.Take{})
-	case 3:
-		p.do("transfer", conv, map[string]any{"agent": p.m.agentIDs[p.rng.IntN(agents)], "note": note})
-	case 4:
-		p.do([]string{"transfer.accept", "transfer.decline"}[p.rng.IntN(2)], conv, map[string]any{})
-	case 5:
-		p.do("return", conv, proto.Return{Note: note})
-	case 6:
-		p.do("conv.close", conv, proto.Close{})
-	case 7:
-		p.do("reopen", conv, proto.Reopen{})
-	case 8:
-		p.do("note.send", conv, proto.Note{ClientID: uuid.NewString(), Body: "note " + fmt.Sprint(p.rng.Uint32())})
-	case 9:
-		p.do([]string{"watch", "unwatch"}[p.rng.IntN(2)], conv, map[string]any{})
-	case 10:
-		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away", "finishing", "offline"}[p.rng.IntN(5)], "accepting": p.rng.IntN(2) == 0})
-	case 11:
-		p.do("priority", conv, proto.Priority{Priority: []string{"urgent", "high", "normal", "low"}[p.rng.IntN(4)]})
-	case 12:
-		p.do("snooze", conv, proto.Snooze{Until: int64(p.rng.IntN(2)) * time.Now().Add(time.Hour).UnixMilli()})
-	default:
-		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
-	}
-}
-
 // say puts a message into the outbox; the client sends it until it is acknowledged or refused.
 func (p *person) say(conv, text string) {
 	p.sent[p.Send(conv, text)] = text
 	p.m.count("msg.send")
-}
-
-func (p *person) do(t, conv string, d any) {
-	f, err := p.Do(p.m.ctx, t, conv, d)
-	p.m.count(t + ": " + ended(f, err))
-}
-
-func ended(f desktest.Frame, err error) string {
-	switch {
-	case errors.Is(err, desktest.ErrLost):
-		return "lost"
-	case err != nil:
-		return err.Error()
-	case f.T == "err":
-		var e proto.Error
-		f.Decode(&e)
-		return string(e.Code)
-	}
-	return f.T
 }
 
 // settle ends the faults and waits until everybody has said what they had to say.

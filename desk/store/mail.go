@@ -105,7 +105,7 @@ type MailReader interface {
 // if there is no such mail in the state that the change needs.
 type MailWrites interface {
 	// QueueMail adds a mail and makes its id. Due and Expires get their defaults where they are 0. Of a MailTranscript that
-	// waits and still collects there is no second one. Errors: an Invalid, ErrMailFull.
+	// waits and still collects there is no second one. Errors: an Invalid, ErrMailFull, ErrNotFound for a conversation that is gone.
 	QueueMail(ctx context.Context, m Mail) (Mail, error)
 	// SealMail ends the collecting of a MailAnswers or a MailTranscript, and returns the last message that it may have. A
 	// second call returns the same. A MailTranscript collects again after DelayMail and RetryMail.

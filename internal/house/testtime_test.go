@@ -24,7 +24,7 @@ var wallClock = map[string]string{
 	"cmd/eddy/internal/serve/frame_test.go TestFrameLimits":                      "the least time that the read timeout of a process of its own must take",
 	"desk/hub/webhook_test.go TestTakeOverRacesAnswer":                           "the pause decides which of two requests that race comes first; it adapts to the outcomes",
 	"desk/model/model_test.go model.fault":                                       "the random time that the network stalls in a model that runs against a real process",
-	"desk/model/model_test.go person.step":                                       "the random pause between two steps of a person in the model",
+	"desk/model/steps_test.go person.pause":                                      "the random pause between two steps of a person in the model",
 	"desk/store/sqlite/report_bench_test.go BenchmarkReports":                    "a benchmark of the slowest of many reports",
 	"desk/store/sqlite/report_test.go TestReportIsCutOff":                        "the limit cuts off a query that computes for minutes; only real time passes while it does",
 	"desk/store/sqlite/search_test.go BenchmarkIndex":                            "a benchmark that compares two measured times",

@@ -153,7 +153,11 @@ func (t *tx) site(id string) (site, error) {
 
 // open starts a conversation. One contact has at most one open conversation.
 func (t *tx) open(c store.Open) (store.Outcome, error) {
-	if c.By.IsZero() {
+	blocked, err := t.present(&c.Contact)
+	if err != nil {
+		return store.Outcome{}, err
+	}
+	if c.By.IsZero() || c.By.Kind == store.Customer {
 		c.By = c.Contact.Actor()
 	}
 	if c.ClientID != "" {
@@ -162,8 +166,8 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 			return store.Outcome{Conv: before, Dup: true}, err
 		}
 	}
-	if err := t.notBlocked(c.Contact.ID); err != nil {
-		return store.Outcome{}, err
+	if blocked {
+		return store.Outcome{}, store.ErrBlocked
 	}
 	existing, err := scanConv(t.row(sqlOpenOf, c.Contact.ID))
 	if err == nil {
@@ -229,8 +233,8 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	if !mayTouch(d, c.By) {
-		return store.Outcome{}, store.ErrNotFound
+	if c.By, err = t.acting(&d.Conversation, c.By); err != nil {
+		return store.Outcome{}, err
 	}
 	head := store.Outcome{Conv: d.Conversation}
 	if (c.Rev != 0 && c.Rev != d.Rev) || (c.Seq != 0 && c.Seq != d.LastSeq) {
@@ -278,19 +282,14 @@ func (t *tx) resolve(in *store.Input, to, note string) error {
 	return nil
 }
 
-// mayTouch reports whether an actor may know of a conversation. A customer knows only its own ones.
-func mayTouch(d *draft, by store.Actor) bool {
-	return by.Kind != store.Customer || by.ID == d.Contact
-}
-
 // append adds a message once.
 func (t *tx) append(c store.Append) (store.Outcome, error) {
 	d, err := t.load(c.Conv)
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	if !mayTouch(d, c.From) {
-		return store.Outcome{}, store.ErrNotFound
+	if c.From, err = t.acting(&d.Conversation, c.From); err != nil {
+		return store.Outcome{}, err
 	}
 	head := store.Outcome{Conv: d.Conversation}
 	first, err := scanEvent(t.row(sqlByClient, c.Conv, string(c.From.Kind), c.From.ID, c.ClientID))

@@ -9,12 +9,13 @@ import (
 
 const (
 	sqlStub       = `UPDATE contact SET name = ?, external = '', verified = 0, blocked = 1, locale = '', attributes = '{}', facts = '', note = '', erased = iif(erased > 0, erased, ?), erasing = ? WHERE id = ?`
+	sqlAdopt      = `UPDATE conversation SET contact = ?1 WHERE contact IN (SELECT id FROM contact WHERE merged = ?1)`
 	sqlDropMerged = `DELETE FROM contact WHERE merged = ?`
 	sqlTokensOf   = `DELETE FROM contact_token WHERE contact = ?`
 	sqlErasing    = `SELECT id FROM contact WHERE erasing = 1 AND id > ? ORDER BY id LIMIT 1`
 	sqlClosedOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at LIMIT 1`
 	sqlOpenCount  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed'`
-	sqlErased     = `SELECT erased > 0 FROM contact WHERE id = ?`
+	sqlErased     = `SELECT erased > 0 FROM contact WHERE id = ? AND merged = ''`
 	secureDelete  = `PRAGMA secure_delete = ON`
 	plainDelete   = `PRAGMA secure_delete = OFF`
 )
@@ -30,9 +31,10 @@ func (db *DB) EraseContact(ctx context.Context, contact string) error {
 	})
 }
 
-// stub takes everything out of a contact. left means that conversations of it may be left.
+// stub takes everything out of a contact. left means that conversations of it may be left, also those that were opened by
+// whoever was merged into it and did not know it yet.
 func (t *tx) stub(contact string, left bool) error {
-	for _, query := range []string{sqlTokensOf, sqlDropMerged, sqlDropValues} {
+	for _, query := range []string{sqlTokensOf, sqlAdopt, sqlDropMerged, sqlDropValues} {
 		if err := t.exec(query, contact); err != nil {
 			return err
 		}

@@ -70,3 +70,21 @@ func TestErasedContactIsEmpty(t *testing.T) {
 		t.Errorf("%s, %s keys, %v", got, keys, err)
 	}
 }
+
+// A conversation that an earlier version has left with a contact that was merged goes with the one that it was merged into.
+func TestErasedWithWhoWasMerged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "desk.db")
+	r := newRig(t, Options{Path: path})
+	conv, into := r.open(true).ID, r.visitor()
+	r.must(store.Move{Conv: conv, Trigger: store.CustomerClose, By: r.contact.Actor()})
+	if _, err := r.MergeContacts(t.Context(), r.contact.ID, into.ID); err != nil {
+		t.Fatal(err)
+	}
+	execOn(t, path, `UPDATE conversation SET contact = '`+r.contact.ID+`'`)
+	if err := r.EraseContact(t.Context(), into.ID); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := r.EraseMore(t.Context(), 100); err != nil || d.Conversations != 1 {
+		t.Error(d, err)
+	}
+}

@@ -56,17 +56,18 @@ func (db *DB) AddAttachment(ctx context.Context, a store.Attachment, q store.Quo
 		if err != nil {
 			return err
 		}
-		if !mayTouch(d, a.Uploader) {
-			return store.ErrNotFound
+		by, err := t.acting(&d.Conversation, a.Uploader)
+		if err != nil {
+			return err
 		}
-		left, err := scanUploads(t.row(sqlUploads, q.Since, string(a.Uploader.Kind), a.Uploader.ID))
+		left, err := scanUploads(t.row(sqlUploads, q.Since, string(by.Kind), by.ID))
 		if err != nil {
 			return err
 		}
 		if left.Over(q, a.Size) {
 			return store.ErrQuota
 		}
-		return t.exec(sqlInsertFile, a.ID, a.Conv, string(a.Uploader.Kind), a.Uploader.ID, a.Name, a.Type, a.Size, a.Width, a.Height, a.SHA256[:],
+		return t.exec(sqlInsertFile, a.ID, a.Conv, string(by.Kind), by.ID, a.Name, a.Type, a.Size, a.Width, a.Height, a.SHA256[:],
 			a.Storage, a.State, a.Created)
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	sqlLeftBefore = `SELECT ` + eventColumns + ` FROM message WHERE sender_kind = 'customer' AND sender_id = ?1 AND client_id = ?2
+	sqlLeftBefore = `SELECT ` + eventColumns + ` FROM message WHERE sender_kind = 'customer' AND sender_id IN (SELECT ?1 UNION ALL SELECT id FROM contact WHERE merged = ?1) AND client_id = ?2
 		AND conversation IN (SELECT id FROM conversation WHERE contact = ?1)`
 	sqlReplyTo = `UPDATE conversation SET reply_to = ? WHERE id = ?`
 )
@@ -33,8 +33,11 @@ func served(c *store.Conversation, in *store.Input) error {
 
 // leftMessage adds a message that a customer leaves, once.
 func (t *tx) leftMessage(c store.LeftMessage) (store.Outcome, error) {
-	if err := t.notBlocked(c.Contact.ID); err != nil {
+	switch blocked, err := t.present(&c.Contact); {
+	case err != nil:
 		return store.Outcome{}, err
+	case blocked:
+		return store.Outcome{}, store.ErrBlocked
 	}
 	if err := c.Check(); err != nil {
 		return store.Outcome{}, err

@@ -19,9 +19,10 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 'queued', 0, '', ?, ?, ?)`
 	sqlSameMail   = `SELECT ` + mailColumns + ` FROM mail WHERE conversation = ? AND kind = ? AND recipient = ? AND upto = 0 AND state = 'queued' LIMIT 1`
 	sqlCollecting = `SELECT count(*) FROM mail WHERE conversation = ? AND kind = 'answers' AND upto = 0 AND state = 'queued'`
-	sqlSealMail   = `UPDATE mail SET upto = (SELECT c.last_pseq FROM conversation c WHERE c.id = mail.conversation) WHERE id = ? AND upto = 0 AND state = 'queued'`
-	sqlMailSent   = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
-	sqlDelayMail  = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
+	sqlSealMail   = `UPDATE mail SET upto = (SELECT c.last_pseq FROM conversation c WHERE c.id = mail.conversation) WHERE id = ? AND upto = 0 AND state = 'queued'
+		AND kind IN ('answers', 'transcript')`
+	sqlMailSent  = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
+	sqlDelayMail = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
 		upto = CASE kind WHEN 'transcript' THEN 0 ELSE upto END WHERE id = ?3 AND state = 'queued'`
 	sqlGiveUpMail = `UPDATE mail SET state = 'dead', due = ?1, attempts = attempts + 1, error = ?2 WHERE id = ?3 AND state = 'queued'`
 	sqlExpireMail = `UPDATE mail SET state = 'dead', due = ?1, error = ?2 WHERE state = 'queued' AND expires <= ?1`
@@ -64,6 +65,11 @@ func (db *DB) QueueMail(ctx context.Context, m store.Mail) (store.Mail, error) {
 func (t *tx) queueMail(m store.Mail) (store.Mail, error) {
 	if err := m.Check(); err != nil {
 		return m, err
+	}
+	if m.Conv != "" { // it may have been erased while somebody asked for it
+		if _, err := t.load(m.Conv); err != nil {
+			return m, err
+		}
 	}
 	if m.Kind == store.MailTranscript {
 		if same, err := scanMail(t.row(sqlSameMail, m.Conv, string(m.Kind), m.To)); err == nil || !errors.Is(err, store.ErrNotFound) {

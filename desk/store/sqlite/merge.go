@@ -16,6 +16,9 @@ const (
 	sqlMoveMerged = `UPDATE contact SET merged = ?1 WHERE merged = ?2`
 	sqlMerged     = `UPDATE contact SET merged = ?, name = ?, locale = '', attributes = '{}', facts = '', note = '' WHERE id = ?`
 	sqlMergeInto  = `UPDATE contact SET attributes = ?, note = ?, locale = ?, created = ? WHERE id = ?`
+	sqlMoveFiles  = `UPDATE attachment SET uploader_id = ? WHERE uploader_kind = 'customer' AND uploader_id = ?`
+	sqlPresent    = `SELECT p.id, p.name, p.blocked FROM contact x JOIN contact p ON p.id = iif(x.merged = '', x.id, x.merged) WHERE x.id = ?`
+	sqlMergedInto = `SELECT merged FROM contact WHERE id = ?`
 	sqlNote       = `SELECT note FROM contact WHERE id = ?`
 )
 
@@ -70,7 +73,7 @@ func (t *tx) merge(a, b *store.Contact) error {
 		args  []any
 	}{
 		{sqlMergeInto, []any{string(attributes), shorten(note, store.MaxContactNote), b.Locale, b.Created, b.ID}},
-		{sqlMoveConvs, []any{b.ID, a.ID}}, {sqlMoveTokens, []any{b.ID, a.ID}}, {sqlMoveMerged, []any{b.ID, a.ID}},
+		{sqlMoveConvs, []any{b.ID, a.ID}}, {sqlMoveTokens, []any{b.ID, a.ID}}, {sqlMoveFiles, []any{b.ID, a.ID}}, {sqlMoveMerged, []any{b.ID, a.ID}},
 		{sqlMoveValues, []any{b.ID, a.ID}}, {sqlDropValues, []any{a.ID}},
 		{sqlMerged, []any{b.ID, visitorName(a.ID), a.ID}},
 	} {
@@ -78,5 +81,29 @@ func (t *tx) merge(a, b *store.Contact) error {
 			return err
 		}
 	}
-	return nil
+	return t.tellContact(b.ID)
+}
+
+// present brings a contact up to date that the caller has read before: its name, or the contact that it was merged into
+// meanwhile. It reports whether the contact is blocked.
+func (t *tx) present(c *store.Contact) (blocked bool, err error) {
+	err = t.row(sqlPresent, c.ID).Scan(&c.ID, &c.Name, &blocked)
+	return blocked, notFound(err)
+}
+
+// acting returns the actor of a command of a conversation. A customer knows only its own ones, and those of the contact
+// that it was merged into. Then it is that contact.
+func (t *tx) acting(c *store.Conversation, by store.Actor) (store.Actor, error) {
+	if by.Kind != store.Customer || by.ID == c.Contact {
+		return by, nil
+	}
+	var into string
+	if err := t.row(sqlMergedInto, by.ID).Scan(&into); err != nil {
+		return by, notFound(err)
+	}
+	if into != c.Contact {
+		return by, store.ErrNotFound
+	}
+	by.ID, by.Name = c.Contact, c.ContactName
+	return by, nil
 }

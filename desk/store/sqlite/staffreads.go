@@ -181,16 +181,6 @@ func (r *reader) Canned(ctx context.Context, agent, q, locale string, limit int)
 		agent, language, language, pattern, pattern, pattern, pattern, locale, limit)
 }
 
-// notBlocked refuses a contact that is blocked.
-func (t *tx) notBlocked(contact string) error {
-	var blocked bool
-	err := t.row(`SELECT blocked FROM contact WHERE id = ?`, contact).Scan(&blocked)
-	if err == nil && blocked {
-		return store.ErrBlocked
-	}
-	return notFound(err)
-}
-
 // tag adds and removes tags.
 func (t *tx) tag(c store.Tag) (store.Outcome, error) {
 	d, err := t.load(c.Conv)
@@ -240,9 +230,12 @@ func (t *tx) rate(c store.Rate) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
+	if c.By, err = t.acting(&d.Conversation, c.By); err != nil {
+		return store.Outcome{}, err
+	}
 	head := store.Outcome{Conv: d.Conversation}
 	switch {
-	case c.By.Kind != store.Customer || !mayTouch(d, c.By):
+	case c.By.Kind != store.Customer:
 		return store.Outcome{}, store.ErrNotFound
 	case d.Blocked:
 		return head, store.ErrBlocked

@@ -57,6 +57,19 @@ func testIdentify(t *testing.T, r *rig) {
 	if c, err := r.Hot().ContactByToken(ctx, a, time.Now()); err != nil || c.ID != first.ID {
 		t.Errorf("its token: %+v, %v", c, err)
 	}
+	r.must(r.ExtendVisitor(ctx, a, later.Add(time.Hour)))
+	if c, err := r.Hot().ContactByToken(ctx, a, later.Add(time.Minute)); err != nil || c.ID != first.ID {
+		t.Errorf("its token later: %+v, %v", c, err)
+	}
+	if err := r.ExtendVisitor(ctx, newToken(), later); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a token of nobody: %v", err)
+	}
+	for _, fresh := range []bool{true, false} {
+		c, made, err := r.SaveContact(ctx, r.site, store.Profile{External: "u3", Name: "Cid"})
+		if err != nil || made != fresh || c.Name != "Cid" || !c.Verified {
+			t.Errorf("saved: %+v, new %v, %v", c, made, err)
+		}
+	}
 	r.must(r.DropVisitor(ctx, a))
 	if _, err := r.Hot().ContactByToken(ctx, a, time.Now()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a dropped token: %v", err)

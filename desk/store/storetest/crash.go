@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -24,20 +25,28 @@ const crashes, crashAcks, crashWriters = 3, 150, 4
 func testCrash(t *testing.T, b Backend) {
 	place := b.New(t)
 	t.Run("prepare", func(t *testing.T) { newRig(t, b, place).listened() })
-	acked := make(map[string]string)
+	left := left{acked: make(map[string]string), done: make(map[string][]string)}
 	for round := range crashes {
 		if !t.Run(fmt.Sprint("round", round+1), func(t *testing.T) {
-			kill(t, place, acked)
+			left.kill(t, place)
 			r := openRig(t, b, place)
-			r.checkAcked(acked)
+			r.again()
+			r.checkAcked(left.acked)
+			r.checkDone(left.done)
 		}) {
 			return
 		}
 	}
 }
 
-// kill runs the child until it has acknowledged enough and ends it without a word.
-func kill(t *testing.T, place string, acked map[string]string) {
+// left is what processes have acknowledged before they were killed.
+type left struct {
+	acked map[string]string   // events by id, with conversation and number
+	done  map[string][]string // keys of durables by name, and commands of the story
+}
+
+// kill runs the child until it has acknowledged enough, each command at least once, and ends it without a word.
+func (l *left) kill(t *testing.T, place string) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -53,23 +62,62 @@ func kill(t *testing.T, place string, acked map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	missing := crashCommands()
 	lines := bufio.NewScanner(out)
-	n := 0
+	n, killed := 0, false
 	for lines.Scan() {
-		id, where, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "ack "), " ")
-		if !ok || !strings.HasPrefix(lines.Text(), "ack ") {
+		verb, rest, _ := strings.Cut(lines.Text(), " ")
+		id, where, _ := strings.Cut(rest, " ")
+		switch verb {
+		case "ack":
+			l.acked[id] = where
+			n++
+		case "done":
+			l.done[id] = append(l.done[id], where)
+			delete(missing, id)
+		case "failed":
+			t.Error(rest)
+		default:
 			t.Log(lines.Text())
-			continue
 		}
-		acked[id] = where
-		if n++; n == crashAcks { // what it has still written into the pipe counts, too
+		if (n >= crashAcks && len(missing) == 0 || t.Failed()) && !killed { // what it has still written into the pipe counts, too
+			killed = true
 			if err := cmd.Process.Kill(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if err := cmd.Wait(); n < crashAcks || err == nil {
-		t.Fatalf("the process ended by itself after %d acknowledgements: %v", n, err)
+	if err := cmd.Wait(); !killed || err == nil {
+		t.Fatalf("the process ended by itself after %d acknowledgements, without %v: %v", n, missing, err)
+	}
+}
+
+// crashCommands returns what a process does at least once before it is killed.
+func crashCommands() map[string]bool {
+	all := make(map[string]bool)
+	for _, d := range durables() {
+		all[d.names[0]] = true
+	}
+	for _, name := range storyCommands() {
+		all[name] = true
+	}
+	return all
+}
+
+// storyCommands returns the commands of a story, whose events are looked for.
+func storyCommands() []string {
+	return []string{"Open", "Append", "BotTurn", "Arrange", "Relax", "Move", "Snooze", "Warn", "LeftMessage"}
+}
+
+// checkDone looks for what was done without an event.
+func (r *rig) checkDone(done map[string][]string) {
+	r.t.Helper()
+	for _, d := range durables() {
+		for _, key := range done[d.names[0]] {
+			if err := d.there(r, key); err != nil {
+				r.t.Errorf("%v of %s was acknowledged: %v", d.names, key, err)
+			}
+		}
 	}
 }
 
@@ -95,8 +143,8 @@ func (r *rig) checkAcked(acked map[string]string) {
 	r.verify()
 	told := make(map[string]uint64)
 	for _, row := range r.outbox(0) {
-		if row.Conv == "" {
-			continue // of a contact
+		if row.Event == 0 {
+			continue // of a contact, of tags or of a rating
 		}
 		if told[row.Conv]++; row.Event != told[row.Conv] {
 			r.t.Errorf("the outbox has event %d of %s after %d", row.Event, row.Conv, told[row.Conv]-1)
@@ -107,46 +155,81 @@ func (r *rig) checkAcked(acked map[string]string) {
 			r.t.Errorf("%d events of %s, %d rows in the outbox", last, conv, told[conv])
 		}
 	}
-	if n, err := r.Reconcile(r.t.Context()); n != 0 || err != nil {
-		r.t.Errorf("%d counters differ from the rows, %v", n, err)
+	if n, err := r.Recount(r.t.Context()); n != 0 || err != nil {
+		r.t.Errorf("%d numbers of the reports were wrong, %v", n, err)
 	}
 }
 
 // child is the process that is killed: it writes without an end and says what has been acknowledged.
 func child(t *testing.T, b Backend, place string) {
 	r := openRig(t, b, place)
-	var err error
-	r.site, err = r.Hot().SiteByKey(t.Context(), "demo")
-	r.must(err)
-	r.lin, err = r.Cold().AgentByLogin(t.Context(), "lin")
-	r.must(err)
-	r.moe, err = r.Cold().AgentByLogin(t.Context(), "moe")
-	r.must(err)
-	var out sync.Mutex
+	r.again()
+	say := sayer()
 	run := func(cmd store.Command) (store.Outcome, bool) {
 		result := r.try(cmd)
 		if errors.Is(result.Err, store.ErrStopped) {
 			return result, false
 		}
-		out.Lock()
-		defer out.Unlock()
+		if result.Err == nil {
+			say("done " + reflect.TypeOf(cmd).Name())
+		}
 		for _, e := range result.Events {
-			fmt.Printf("ack %s %s %d\n", e.ID, e.Conv, e.Seq)
+			say(fmt.Sprintf("ack %s %s %d", e.ID, e.Conv, e.Seq))
 		}
 		return result, true
 	}
 	var all sync.WaitGroup
+	deadline := time.Now().Add(5 * time.Minute)
 	for range crashWriters {
 		contact := r.visitor()
 		all.Go(func() {
-			for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
-				if !r.story(contact, run) {
-					return
-				}
+			for time.Now().Before(deadline) && r.story(contact, run) {
 			}
 		})
 	}
+	all.Go(func() {
+		for time.Now().Before(deadline) && r.durable(say) {
+		}
+	})
 	all.Wait()
+}
+
+// again finds what newRig has made in another process.
+func (r *rig) again() {
+	r.t.Helper()
+	var err error
+	r.site, err = r.Hot().SiteByKey(r.t.Context(), "demo")
+	r.must(err)
+	r.lin, err = r.Cold().AgentByLogin(r.t.Context(), "lin")
+	r.must(err)
+	r.moe, err = r.Cold().AgentByLogin(r.t.Context(), "moe")
+	r.must(err)
+}
+
+// sayer returns a function that writes whole lines to the standard output.
+func sayer() func(line string) {
+	var mu sync.Mutex
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(line)
+	}
+}
+
+// durable does everything once that has no events, and reports whether the store goes on.
+func (r *rig) durable(say func(line string)) bool {
+	for _, d := range durables() {
+		key := newKey()
+		switch err := d.do(r, key); {
+		case errors.Is(err, store.ErrStopped):
+			return false
+		case err == nil:
+			say("done " + d.names[0] + " " + key)
+		case !errors.Is(err, errFull):
+			say("failed " + strings.ReplaceAll(fmt.Sprintf("%v: %v", d.names, err), "\n", "; "))
+		}
+	}
+	return true
 }
 
 // story is the whole life of one conversation.
@@ -160,6 +243,7 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 		store.Relax{Conv: id, Rev: 2, Missed: []string{"returns"}},
 		store.Move{Conv: id, Trigger: store.TakeOver, By: lin},
 		text(id, lin, "here I am"),
+		store.Warn{Conv: id, Seq: 8, Body: "still there?"},
 		store.Append{Conv: id, From: moe, ClientID: "note " + id, Body: "good", Note: true},
 		store.Snooze{Conv: id, By: lin, Until: r.now().Add(time.Hour).UnixMilli()},
 		text(id, c.Actor(), "are you there?"),

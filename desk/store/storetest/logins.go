@@ -43,6 +43,18 @@ func testLogins(t *testing.T, r *rig) {
 			t.Errorf("%+v", s)
 		}
 	}
+	r.shift.Add(int64(time.Minute))
+	r.must(r.TouchAgentSession(ctx, second))
+	if all, err := r.Cold().AgentSessions(ctx, r.lin.ID, now); err != nil || len(all) != 2 || all[0].Token != second || !all[0].Seen.After(all[1].Seen) {
+		t.Errorf("the one seen last does not come first: %+v %v", all, err)
+	}
+	third := login(r.lin, time.Hour)
+	r.must(r.DeleteAgentSession(ctx, third))
+	for what, err := range map[string]error{"ended twice": r.DeleteAgentSession(ctx, third), "seen after its end": r.TouchAgentSession(ctx, third)} {
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	r.must(r.DeleteAgentSessions(ctx, r.lin.ID, first))
 	if count(r.lin) != 1 || count(r.moe) != 1 {
 		t.Errorf("%d and %d logins", count(r.lin), count(r.moe))

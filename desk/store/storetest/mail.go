@@ -172,4 +172,10 @@ func testMailGoesWithItsChat(t *testing.T, r *rig) {
 	if got := r.next(1, 0); got.ID != other.ID {
 		t.Errorf("%+v", got)
 	}
+	if m, err := r.QueueMail(ctx, store.Mail{Kind: store.MailTranscript, To: "a@shop.example", Conv: conv.ID}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("asked for when it was gone: %+v %v", m, err)
+	}
+	if upto, err := r.SealMail(ctx, other.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("one that collects nothing is sealed: %d %v", upto, err)
+	}
 }

@@ -199,3 +199,58 @@ func testMerge(t *testing.T, r *rig) {
 		t.Errorf("by the first identity, after it was erased: %+v", c)
 	}
 }
+
+// testMergedLate: who was merged and does not know it yet is the other one in whatever it does, under its present name. What
+// it says again is not stored twice, and no conversation is left behind by which the other one could not be erased.
+func testMergedLate(t *testing.T, r *rig) {
+	ctx := t.Context()
+	ann, ben := r.visitor(), r.visitor()
+	said, left := text(r.assigned(ann, r.lin).ID, ann.Actor(), "hello"), leave(ann, "later")
+	conv := said.Conv
+	first := r.do(said)
+	old := r.upload(conv, ann.Actor())
+	r.do(store.Move{Conv: conv, Trigger: store.AgentClose, By: r.lin.Actor()})
+	later := r.do(left).Conv.ID
+	r.do(store.Move{Conv: later, Trigger: store.CustomerClose, By: ann.Actor()})
+	r.listened()
+	if _, err := r.MergeContacts(ctx, ann.ID, ben.ID); err != nil {
+		t.Fatal(err)
+	}
+	if rows := r.outbox(0); len(rows) != 1 || rows[0].Type != store.EventContact || rows[0].Contact != ben.ID {
+		t.Errorf("programs are told %+v", rows)
+	}
+	r.patch(ben, "Ben", nil)
+	if again := r.do(said); !again.Dup || again.Events[0].ID != first.Events[0].ID || r.head(conv).State != store.Closed {
+		t.Errorf("said again: %+v", again)
+	}
+	if again := r.do(left); !again.Dup || again.Conv.ID != later {
+		t.Errorf("left again: %+v", again)
+	}
+	if out := r.do(store.Rate{Conv: conv, By: ann.Actor(), Score: 5}); out.Conv.Score != 5 {
+		t.Errorf("rated: %+v", out)
+	}
+	out := r.do(text(conv, ann.Actor(), "one more thing"))
+	if e := out.Events[len(out.Events)-1]; e.From.ID != ben.ID || e.From.Name != "Ben" || out.Conv.State != store.Queued {
+		t.Errorf("more: %+v", out)
+	}
+	if e := r.do(withFiles(conv, ann.Actor(), "", old, r.upload(conv, ann.Actor()))).Events[0]; len(e.Files) != 2 {
+		t.Errorf("files: %+v", e)
+	}
+	if c := r.do(store.Move{Conv: conv, Trigger: store.CustomerClose, By: ann.Actor()}).Conv; c.State != store.Closed {
+		t.Errorf("closed: %+v", c)
+	}
+	opened := r.do(store.Open{Contact: ann, Human: true}).Conv
+	if opened.Contact != ben.ID || opened.ContactName != "Ben" || opened != r.head(opened.ID) {
+		t.Errorf("opened: %+v", opened)
+	}
+	r.do(store.Move{Conv: opened.ID, Trigger: store.CustomerClose, By: ann.Actor()})
+	if c := r.do(leave(ann, "and this")).Conv; c.Contact != ben.ID {
+		t.Errorf("left: %+v", c)
+	}
+	r.refused(text(conv, r.visitor().Actor(), "a stranger"), store.ErrNotFound)
+	if err := r.EraseContact(ctx, ann.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("erasing who is the other one: %v", err)
+	}
+	r.must(r.EraseContact(ctx, ben.ID))
+	r.refused(store.Open{Contact: ann}, store.ErrNotFound)
+}

@@ -41,8 +41,8 @@ func Run(t *testing.T, b Backend) {
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
 		{"Groups", testGroups}, {"Force", testForce}, {"Seize", testSeize}, {"Missed", testMissed}, {"Warn", testWarn}, {"Leave", testLeave}, {"QueueFull", testQueueFull}, {"Staff", testStaff}, {"LastAgent", testLastAgent}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"OutboxBegins", testOutboxBegins}, {"OutboxTrim", testOutboxTrim}, {"Hooks", testHooks}, {"HookEvents", testHookEvents}, {"OpenByProgram", testOpenByProgram}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
-		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Erase", testErase}, {"EraseOpen", testEraseOpen}, {"Visits", testVisits}, {"Contacts", testContacts}, {"Merge", testMerge}, {"OwnFields", testOwnFields}, {"FieldValues", testFieldValues}, {"FieldsApart", testFieldsApart}, {"FieldsMergeErase", testFieldsMergeErase}, {"FieldSearch", testFieldSearch}, {"Secret", testSecret},
-		{"Bots", testBots}, {"BotUsage", testBotUsage}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
+		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Erase", testErase}, {"EraseOpen", testEraseOpen}, {"Visits", testVisits}, {"Contacts", testContacts}, {"Merge", testMerge}, {"MergedLate", testMergedLate}, {"OwnFields", testOwnFields}, {"FieldValues", testFieldValues}, {"FieldsApart", testFieldsApart}, {"FieldsMergeErase", testFieldsMergeErase}, {"FieldSearch", testFieldSearch}, {"Secret", testSecret},
+		{"Bots", testBots}, {"BotUsage", testBotUsage}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Once", testOnce}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
@@ -243,6 +243,9 @@ func (r *rig) verify(convs ...string) {
 		if l.Active != rows[l.Agent] {
 			r.t.Errorf("agent %s: counter %d, rows %d", l.Agent, l.Active, rows[l.Agent])
 		}
+	}
+	if n, err := r.Reconcile(r.t.Context()); n != 0 || err != nil {
+		r.t.Errorf("%d counters differ from the rows, %v", n, err)
 	}
 	for _, id := range convs {
 		r.verifyConv(id)
