@@ -22,8 +22,8 @@ func (r *rig) field(key string, kind store.FieldKind, choices ...string) store.O
 	return f
 }
 
-// fill sets a value of an own field as a program does, and returns the error.
-func (r *rig) fill(c store.Contact, key, value string) error {
+// setField sets a value of an own field as a program does, and returns the error.
+func (r *rig) setField(c store.Contact, key, value string) error {
 	_, err := r.PatchContact(r.t.Context(), store.ContactPatch{Contact: c.ID, Fields: map[string]string{key: value}})
 	return err
 }
@@ -44,8 +44,8 @@ func testOwnFields(t *testing.T, r *rig) {
 		t.Errorf("the same key: %v", err)
 	}
 	ann, ben := r.visitor(), r.visitor()
-	r.must(r.fill(ann, "plan", "Gold"))
-	r.must(r.fill(ben, "plan", "Gold"))
+	r.must(r.setField(ann, "plan", "Gold"))
+	r.must(r.setField(ben, "plan", "Gold"))
 	problem := func(err error) (p store.Problem) {
 		var invalid store.Invalid
 		if errors.As(err, &invalid) {
@@ -116,7 +116,7 @@ func testFieldValues(t *testing.T, r *rig) {
 		{"text", "  Ann's  ", "Ann's"}, {"text", strings.Repeat("é", store.MaxFieldValue), strings.Repeat("é", store.MaxFieldValue)}, {"number", "007.50", "7.5"}, {"number", "-0", "0"}, {"number", "-0.10", "-0.1"},
 		{"number", "000000000000000000001", "1"}, {"date", "2024-02-29", "2024-02-29"}, {"choice", "Silver", "Silver"}, {"yes_no", "no", "no"}, {"yes_no", "", ""}, {"secret", "x", "x"},
 	} {
-		if err := r.fill(ann, c.key, c.value); err != nil || r.values(ann)[c.key] != c.want {
+		if err := r.setField(ann, c.key, c.value); err != nil || r.values(ann)[c.key] != c.want {
 			t.Errorf("%s %q: %q %v", c.key, c.value, r.values(ann)[c.key], err)
 		}
 	}
@@ -155,7 +155,7 @@ func testFieldValues(t *testing.T, r *rig) {
 	}
 	var both sync.WaitGroup
 	for _, v := range []string{"Gold", "Silver"} {
-		both.Go(func() { r.must(r.fill(ann, "choice", v)) })
+		both.Go(func() { r.must(r.setField(ann, "choice", v)) })
 	}
 	both.Wait()
 	if v := r.values(ann)["choice"]; v != "Gold" && v != "Silver" {
@@ -172,12 +172,12 @@ func testFieldsApart(t *testing.T, r *rig) {
 	said := map[string]string{"plan": "free gold"}
 	ann, err := r.IdentifyContact(ctx, site, store.Profile{External: "u1", Attributes: said}, newToken(), time.Now().Add(time.Hour))
 	r.must(err)
-	r.must(r.fill(ann, "plan", "tin"))
+	r.must(r.setField(ann, "plan", "tin"))
 	_, err = r.IdentifyContact(ctx, site, store.Profile{External: "u1", Attributes: said}, newToken(), time.Now().Add(time.Hour))
 	r.must(err)
 	ben, err := r.CreateVisitor(ctx, site, newToken(), time.Now().Add(time.Hour))
 	r.must(err)
-	r.must(r.fill(ben, "plan", "tin"))
+	r.must(r.setField(ben, "plan", "tin"))
 	r.do(store.Open{Contact: ben, Fields: said})
 	_, err = r.PatchContact(ctx, store.ContactPatch{Contact: ben.ID, Attributes: map[string]string{"plan": "more gold"}})
 	r.must(err)
@@ -207,10 +207,10 @@ func testFieldsMergeErase(t *testing.T, r *rig) {
 	r.field("plan", store.FieldText)
 	r.field("since", store.FieldDate)
 	ann, ben, cat := r.visitor(), r.visitor(), r.visitor()
-	r.must(r.fill(ann, "plan", "gold"))
-	r.must(r.fill(ann, "since", "2024-01-01"))
-	r.must(r.fill(ben, "plan", "tin"))
-	r.must(r.fill(cat, "plan", "lead"))
+	r.must(r.setField(ann, "plan", "gold"))
+	r.must(r.setField(ann, "since", "2024-01-01"))
+	r.must(r.setField(ben, "plan", "tin"))
+	r.must(r.setField(cat, "plan", "lead"))
 	known, err := r.IdentifyContact(ctx, r.site, store.Profile{External: "u1"}, newToken(), time.Now().Add(time.Hour))
 	r.must(err)
 	if _, err := r.MergeContacts(ctx, ann.ID, known.ID); !errors.Is(err, store.ErrMerge) || len(r.values(ann)) != 2 || len(r.values(known)) != 0 {
@@ -231,7 +231,7 @@ func testFieldsMergeErase(t *testing.T, r *rig) {
 	if v := r.values(cat); v["plan"] != "lead" {
 		t.Errorf("of another one: %v", v)
 	}
-	if err := r.fill(ben, "plan", "x"); !errors.Is(err, store.ErrNotFound) {
+	if err := r.setField(ben, "plan", "x"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of an erased one, set: %v", err)
 	}
 }
@@ -242,14 +242,14 @@ func testFieldSearch(t *testing.T, r *rig) {
 	r.field("plan", store.FieldText)
 	named := func(name, plan string) store.Contact {
 		c := r.patch(r.visitor(), name, nil)
-		r.must(r.fill(c, "plan", plan))
+		r.must(r.setField(c, "plan", plan))
 		return c
 	}
 	named("Ann", "Gold 13800138000")
 	ben := named("Ben", "Golden")
 	named("Cat", "")
 	silent := r.visitor()
-	r.must(r.fill(silent, "plan", "tin")) // has only looked, but something is known
+	r.must(r.setField(silent, "plan", "tin")) // has only looked, but something is known
 	mask := func(s string) string { return strings.ReplaceAll(s, "13800138000", "…") }
 	for name, c := range map[string]struct {
 		q    store.ContactQuery
