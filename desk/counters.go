@@ -5,6 +5,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -66,6 +67,7 @@ type Stats struct {
 	Closes map[string]uint64 // closes by the server by WebSocket close code
 
 	Mail mail.Stats
+	Push push.Stats
 
 	Hooks []hooks.Stats // webhooks
 
@@ -89,7 +91,7 @@ func (d *Desk) Stats() Stats {
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
 		BotCut: h.BotCut.Load(), BotBounds: h.BotBounds.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
 		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
-		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
+		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Push: d.push.Stats(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
 	s.Hooks = d.hooks.Stats()
 	if d.server != nil {

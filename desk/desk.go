@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/go-eddy/eddy"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
@@ -41,6 +43,7 @@ type Desk struct {
 	hooks  *hooks.Hooks
 	links  *files.Links
 	post   *mail.Post // nil = no mail
+	push   *push.Push // nil = nobody is called
 
 	firstLogin, firstPassword string
 
@@ -89,8 +92,11 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.openFiles(ctx); err != nil {
 		return err
 	}
+	if err := d.openPush(ctx); err != nil {
+		return err
+	}
 	tickets := auth.NewTickets[hub.Login](d.o.Now)
-	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push})
 	if err != nil {
 		return err
 	}
@@ -109,13 +115,32 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience, HooksChanged: func() { d.hooks.Changed() },
+		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience, HooksChanged: func() { d.hooks.Changed() },
 	})
 	if err != nil {
 		return err
 	}
 	api := d.front.API()
 	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Logger: d.o.Logger, Now: d.o.Now})
+	return err
+}
+
+// openPush prepares the calls of agents, unless they are switched off.
+func (d *Desk) openPush(ctx context.Context) (err error) {
+	if d.o.NoPush {
+		return nil
+	}
+	o := push.Options{
+		Store: d.store, Connected: func(agent string) bool { return d.hub.Connected(agent) }, Idle: d.o.LoginIdle, Barred: d.o.SecondFactor.Bars,
+		Logger: d.o.Logger, Now: d.o.Now,
+	}
+	if strings.HasPrefix(d.o.PublicURL, "https:") {
+		o.Contact = d.o.PublicURL
+	}
+	if d.o.push != nil {
+		d.o.push(&o)
+	}
+	d.push, err = push.New(ctx, o)
 	return err
 }
 
@@ -194,6 +219,9 @@ func (d *Desk) Start(ctx context.Context) error {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
 	d.post.Start()
+	if err := d.push.Start(); err != nil {
+		return err
+	}
 	if err := d.hooks.Start(); err != nil {
 		return err
 	}
@@ -280,7 +308,7 @@ func (d *Desk) end(ctx context.Context) {
 	d.drainErr = errors.Join(drain...)
 	d.keeper.Stop()
 	d.post.Stop()
-	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.closeData())
+	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.push.Stop(), d.closeData())
 }
 
 // closeData closes the database, as far as it is open, and gives the directory back.

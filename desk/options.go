@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -83,6 +84,9 @@ type Options struct {
 	PasswordLogin front.PasswordPolicy // whose passwords log in, default everybody's
 	SSO           *SSO                 // single sign-on, default none; needs PublicURL
 
+	// NoPush says that no agent is called through the push service of a browser. Default: whoever wants to be, is.
+	NoPush bool
+
 	KeepEvents time.Duration // how long programs can fetch what has happened, default hooks.DefaultKeep
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
@@ -91,7 +95,8 @@ type Options struct {
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now
 
-	patience time.Duration // least time limit of a request or connection; tests set it so that a busy machine ends nothing
+	push     func(*push.Options) // tests change how agents are called
+	patience time.Duration       // least time limit of a request or connection; tests set it so that a busy machine ends nothing
 }
 
 // SSO configures single sign-on. Redirect, Logger and Now of the provider are filled in.

@@ -26,7 +26,7 @@ import (
 // not said here may be used by nobody.
 func routeRights() map[string]string {
 	rights := map[string]string{
-		"GET /{$}": "p", "GET /chat/{site}": "p", "GET /widget/{site}": "p", "GET /widget.js": "p", "GET /widget/{site}/look.js": "p", "GET /shop": "p", "GET /console": "p",
+		"GET /{$}": "p", "GET /chat/{site}": "p", "GET /widget/{site}": "p", "GET /widget.js": "p", "GET /widget/{site}/look.js": "p", "GET /shop": "p", "GET /console": "p", "GET /console/worker.js": "p",
 		"GET /assets/{path...}": "p", "GET /healthz": "p", "GET /readyz": "p", "GET /ws": "p",
 		"POST /api/v1/widget/transcript": "k", "POST /api/v1/agent/conversations/{id}/transcript": "asm",
 		"GET /reset": "p", "GET /api/v1/agent/reset": "p", "POST /api/v1/agent/reset": "p", "POST /api/v1/agent/reset/password": "k",
@@ -34,6 +34,7 @@ func routeRights() map[string]string {
 		"POST /api/v1/widget/session": "p", "POST /api/v1/widget/uploads": "k", "GET /files/{id}": "k", "POST /api/v1/bot/turns/{id}": "k",
 		"GET /api/v1/agent/me": "asmr", "POST /api/v1/agent/ticket": "asmr", "POST /api/v1/agent/password": "asmr",
 		"GET /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters/drop": "asmr",
+		"POST /api/v1/agent/push": "asm", "POST /api/v1/agent/push/drop": "asmr",
 		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm", "GET /api/v1/agent/contacts/{id}/export": "sm",
 		"GET /wall": "smr", "GET /wall/reports": "asmr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "asmr", "GET /api/v1/supervisor/reports/choices": "asmr",
 		"POST /api/v1/supervisor/agents/{id}/status": "sm",

@@ -21,7 +21,7 @@ import (
 //
 // Do is the callback form. Do never blocks, and delivers the outcome on a loop.
 //
-// Connections are kept and serve one request at a time. A Transport does not decompress bodies, speak HTTP/2, or use
+// Connections are kept and serve one request at a time. A Transport does not decompress bodies, speak HTTP/2 (see http2.ByALPN), or use
 // proxies of the environment unless Proxy does.
 type Transport struct {
 	Group  *eddy.Group  // loops shared with servers; nil = one loop of its own

@@ -10,6 +10,8 @@
 // [Either] serves both versions on a plain port. Behind TLS the client chooses by ALPN, see tlsx.ByProtocol. docs/http.md has
 // the limits and the answers beyond them.
 //
+// [Transport] is the client, and [ByALPN] picks the version for https.
+//
 // # What runs where
 //
 // The loop reads frames, keeps the header tables and the windows, and decides which stream is sent next. Handlers run on a

@@ -259,7 +259,13 @@ func TestFloods(t *testing.T) {
 
 // A client that gets answers may update windows, and ping, as often as it likes in proportion.
 func TestBusyClientIsNoFlood(t *testing.T) {
-	s := startWith(t, setup{clock: true, opts: Options{ControlBurst: 20}, handler: hello})
+	s := startWith(t, setup{clock: true, opts: Options{ControlBurst: 20}, handler: func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/big" {
+			_, _ = io.WriteString(w, big(1<<20))
+			return
+		}
+		hello(w, r)
+	}})
 	r := s.dial()
 	for id := uint32(1); id < 2000; id += 2 {
 		r.get(id, "/")
@@ -267,6 +273,17 @@ func TestBusyClientIsNoFlood(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 		r.send(func() error { return r.WritePing(false, [8]byte{}) })
+	}
+	r.get(2001, "/big")
+	for got := 0; got < 1<<20; { // a client that gives its windows back in pieces of 4 KiB, each on its own
+		n := len(r.nextData().Data())
+		got += n
+		for range (n + 4095) / 4096 {
+			r.send(func() error {
+				_ = r.WriteWindowUpdate(0, uint32(min(n, 4096)))
+				return r.WriteWindowUpdate(2001, uint32(min(n, 4096)))
+			})
+		}
 	}
 }
 

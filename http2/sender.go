@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/go-eddy/eddy"
 )
 
 // maxTable bounds the dynamic table of either direction, in bytes.
@@ -137,7 +139,7 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		sc.stall(st)
 		return false
 	case p.head != nil:
-		sc.sendSection(st.id, p.head, p.end)
+		sc.out.sendSection(sc.ctx, st.id, p.head, p.end)
 		sc.f.recycle(p.head)
 	case len(p.data) > 0 || p.end:
 		sc.sendData(st, p.data, p.end)
@@ -145,7 +147,7 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		st.stuck = 0
 		return false
 	}
-	sc.flood.earn(2) // for the updates of two windows
+	sc.flood.earn(2 + float64(len(p.data)/512)) // for the updates of two windows, by clients that give them back in small pieces
 	if p.end {
 		sc.sent(st)
 		return false
@@ -166,8 +168,7 @@ func (sc *serverConn) stall(st *stream) {
 }
 
 // sendSection sends a header section in as many frames as it needs (RFC 9113 section 4.3).
-func (sc *serverConn) sendSection(id uint32, h *fields, end bool) {
-	o := &sc.out
+func (o *sender) sendSection(ctx *eddy.Context, id uint32, h *fields, end bool) {
 	o.block.Reset()
 	for _, f := range h.list {
 		_ = o.enc.WriteField(f) // into memory, which never fails
@@ -182,7 +183,7 @@ func (sc *serverConn) sendSection(id uint32, h *fields, end bool) {
 		if o.block.Len() == 0 {
 			flags |= flagEndHeaders
 		}
-		_ = sc.ctx.WriteParts(appendFrame(head[:0], len(part), typ, flags, id), part) // an error means that the connection is ending
+		_ = ctx.WriteParts(appendFrame(head[:0], len(part), typ, flags, id), part) // an error means that the connection is ending
 		if flags&flagEndHeaders != 0 {
 			return
 		}

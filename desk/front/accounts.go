@@ -19,13 +19,14 @@ type agentInfo struct {
 	Name  string `json:"name"`
 	SetUp bool   `json:"setup,omitempty"` // a second factor has to be set up first
 
-	Connect bool `json:"connect,omitempty"` // the account can be connected with the provider of single sign-on
+	Connect bool   `json:"connect,omitempty"` // the account can be connected with the provider of single sign-on
+	Push    string `json:"push,omitempty"`    // the key to subscribe with, "" = nobody is called
 }
 
 func (f *Front) agentAnswer(a store.AgentAccount) any {
 	return struct {
 		Agent agentInfo `json:"agent"`
-	}{agentInfo{a.ID, a.Login, a.Name, f.o.SecondFactor.Bars(a), f.sso != nil && !a.Linked}}
+	}{agentInfo{a.ID, a.Login, a.Name, f.o.SecondFactor.Bars(a), f.sso != nil && !a.Linked, f.o.Push.Key()}}
 }
 
 // login checks a password, and the code of an account with a second factor, and starts a login session.

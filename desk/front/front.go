@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/web"
@@ -53,6 +54,7 @@ type Options struct {
 	SSO              *sso.Provider // nil = none
 	SSORules         SSORules
 	Mail             *mail.Post // nil = no mail is sent
+	Push             *push.Push // nil = nobody is called
 
 	Logger   *slog.Logger
 	Now      func() time.Time

@@ -29,6 +29,7 @@ type loginInfo struct {
 	IP        string `json:"ip,omitempty"`
 	UserAgent string `json:"user_agent,omitempty"`
 	Current   bool   `json:"current,omitempty"`
+	Push      bool   `json:"push,omitempty"` // its browser is called while no console is open
 }
 
 // loginID names a login to its owner. The name is made of the token's hash, which opens nothing.
@@ -45,7 +46,7 @@ func (f *Front) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSe
 	for _, l := range all {
 		infos = append(infos, loginInfo{
 			ID: loginID(l.Token), Created: l.Created.UnixMilli(), Seen: l.Seen.UnixMilli(), Expires: l.Expires.UnixMilli(),
-			IP: l.IP, UserAgent: l.UserAgent, Current: l.Token == s.Token,
+			IP: l.IP, UserAgent: l.UserAgent, Current: l.Token == s.Token, Push: l.Push && f.o.Push.Key() != "",
 		})
 	}
 	answer(w, struct {

@@ -55,7 +55,7 @@ var embeddedPages = sync.OnceValues(func() (map[string]page, error) {
 // pageTypes are fixed here because the tables of machines differ.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml", ".json": "application/json", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2",
+	".svg": "image/svg+xml", ".json": "application/json", ".webmanifest": "application/manifest+json", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2",
 }
 
 // loadPages reads the embedded files. Each file has its own name, under which browsers ask every time. A second name

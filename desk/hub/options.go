@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -28,6 +29,9 @@ type Options struct {
 	// Barred may keep an account with a valid login from connecting, and ends its sessions when they are checked again.
 	// Default none.
 	Barred func(store.AgentAccount) bool
+
+	// Calls is told what happens for agents who have no connection. Default nobody is told.
+	Calls Calls
 
 	// Erased is called when rows of an erased contact are to be removed (store.People); it must not block. Default: they
 	// stay until somebody else removes them.
@@ -150,6 +154,9 @@ func (o *Options) fill() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Calls == nil {
+		o.Calls = (*push.Push)(nil)
 	}
 	if o.Erased == nil {
 		o.Erased = func() {}

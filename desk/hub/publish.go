@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -18,6 +19,7 @@ type news struct {
 	ends      []watchEnd
 	offerEnd  offered
 	keep      []store.Leave
+	calls     []push.Call
 }
 
 // takeOver brings the hub's memory up to date with a commit, before the client that asked for it is answered. The next
@@ -42,6 +44,7 @@ func (h *Hub) takeOver(out store.Outcome) *news {
 		}
 	}
 	n.staff = h.sessions.staff
+	n.calls = h.queue.calls(&n.before, &n.out)
 	return n
 }
 
@@ -71,6 +74,7 @@ func (h *Hub) publish(n *news) {
 		h.ticker.wake()
 		h.router.wake()
 	}
+	h.call(n.calls)
 	h.turnBegan(&n.before, &n.out)
 }
 
@@ -208,6 +212,7 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 	case !first:
 	case who.actor.Kind == store.Agent:
 		h.queue.came(who)
+		h.o.Calls.Back(who.actor.ID)
 	default:
 		keep = h.queue.customerGone(who.actor.ID, false)
 	}
@@ -223,14 +228,17 @@ func (h *Hub) detach(s *Session) {
 	}
 	last := h.sessions.leave(s, who.actor)
 	var keep []store.Leave
+	var calls []push.Call
 	switch {
 	case !last:
 	case who.actor.Kind == store.Agent:
 		h.queue.went(who.actor.ID)
+		calls = h.queue.unheard(who.actor.ID, h.receipts)
 	default:
 		keep = h.queue.customerGone(who.actor.ID, true)
 	}
 	h.mu.Unlock()
+	h.call(calls)
 	h.keepLeft(keep)
 	if last {
 		h.presence(who.actor, false)

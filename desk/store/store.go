@@ -180,6 +180,7 @@ type Store interface {
 	ReportWrites
 	MailWrites
 	ResetWrites
+	PushWrites
 	OutboxWrites
 	HookWrites
 
@@ -206,6 +207,7 @@ type Reader interface {
 	OwnFieldReader
 	MailReader
 	ResetReader
+	PushReader
 	OutboxReader
 	HookReader
 

@@ -333,4 +333,5 @@ type AgentSession struct {
 
 	IP        string // as much of the client's address as is stored
 	UserAgent string
+	Push      bool // it has a PushSubscription
 }

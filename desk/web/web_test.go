@@ -19,6 +19,7 @@ var (
 	htmlRef   = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
 	cssRef    = regexp.MustCompile(`url\(\s*['"]?([^'")]+)`)
 	importRef = regexp.MustCompile(`(?m)(?:^|\s)(?:import|from)\s*\(?\s*['"]([^'"]+)['"]`)
+	iconRef   = regexp.MustCompile(`['"](/assets/[^'"]+)['"]`)
 )
 
 func read(t *testing.T, name string) []byte {
@@ -30,11 +31,17 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
+// worker is the console's service worker, which the page names by the address it is served at.
+const worker = "console-worker.js"
+
 // refs returns the files that name refers to. Page addresses (/, /console,
 // /chat/demo, /wall, /admin) are no files and are left out.
 func refs(t *testing.T, name string) []string {
 	t.Helper()
-	pattern := map[string]*regexp.Regexp{".html": htmlRef, ".css": cssRef, ".js": importRef}[path.Ext(name)]
+	pattern := map[string]*regexp.Regexp{".html": htmlRef, ".css": cssRef, ".js": importRef, ".webmanifest": iconRef}[path.Ext(name)]
+	if name == worker {
+		pattern = iconRef
+	}
 	if pattern == nil {
 		return nil
 	}
@@ -121,7 +128,7 @@ func TestPagesStayWithinTheirBudget(t *testing.T) {
 
 func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 	var used []string
-	for _, page := range []string{"index.html", "customer.html", "console.html", "forbidden.html", "missing.html", "shop.html", "wall.html", "reports.html", "reset.html"} {
+	for _, page := range []string{"index.html", "customer.html", "console.html", "forbidden.html", "missing.html", "shop.html", "wall.html", "reports.html", "reset.html", worker} {
 		for _, name := range closure(t, page) {
 			read(t, name)
 			used = append(used, name)

@@ -42,6 +42,7 @@ var otherOptions = map[string][]string{
 	"":         {"Server", "Dialer", "Group", "Admission", "Watermarks", "Deadlines", "MessageClass"},
 	"executor": {"Lane"},
 	"http1":    {"Transport"},
+	"http2":    {"Transport"},
 	"rpc":      {"Backoff"},
 }
 
@@ -183,6 +184,15 @@ func allOptions(t *testing.T) []optionsOf {
 			return nil
 		}),
 		check("http1.Transport", http1.Transport{}, func(tr *http1.Transport) error {
+			defer tr.Close()
+			r, err := http.NewRequestWithContext(ended, http.MethodGet, "http://127.0.0.1:1/", nil)
+			if err != nil {
+				return err
+			}
+			_, err = tr.RoundTrip(r) //nolint:bodyclose // there is none
+			return dialled(err)
+		}),
+		check("http2.Transport", http2.Transport{}, func(tr *http2.Transport) error {
 			defer tr.Close()
 			r, err := http.NewRequestWithContext(ended, http.MethodGet, "http://127.0.0.1:1/", nil)
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
@@ -77,6 +78,7 @@ func TestEveryNumber(t *testing.T) {
 		Load:   hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute, Missed: 63},
 		Store:  store.Stats{Commits: 20, Commands: 21, Failures: 22, Waiting: 23, Latency: store.Latency{Count: 24, Sum: 3 * time.Second, Upto: [store.LatencyBounds]uint64{1, 2, 12: 23}}},
 		Mail:   mail.Stats{Sent: 80, Failed: 81, Dead: 82, Queued: 83, Kept: 84},
+		Push:   push.Stats{Sent: 90, Failed: 91, Gone: 92, Lost: 93, Waiting: 94},
 		Hooks:  []hooks.Stats{{ID: "w1", Failing: true, Behind: 80, Waiting: 81, Delivered: 82, Failed: 83, Dead: 84, Lost: 85}},
 		Errors: map[string]uint64{"rate_limited": 4}, Closes: map[string]uint64{"4001": 2},
 	}}
@@ -114,6 +116,8 @@ func TestEveryNumber(t *testing.T) {
 		"eddy_desk_bot_accepted_total b007 main": 73, "eddy_desk_bot_failed_total b007 main": 74, "eddy_desk_bot_refused_total b007 main": 75,
 		"eddy_desk_mails_sent_total main": 80, "eddy_desk_mails_failed_total main": 81, "eddy_desk_mails_given_up_total main": 82,
 		"eddy_desk_mails_queued main": 83, "eddy_desk_mails_dead main": 84,
+		"eddy_desk_push_sent_total main": 90, "eddy_desk_push_failed_total main": 91, "eddy_desk_push_gone_total main": 92,
+		"eddy_desk_push_lost_total main": 93, "eddy_desk_push_waiting main": 94,
 		"eddy_desk_errors_total rate_limited main": 4, "eddy_desk_closed_total 4001 main": 2,
 		"eddy_desk_connections main customer": 14, "eddy_desk_connections main agent": 15, "eddy_desk_connections main admin": 16,
 		"eddy_desk_conversations main bot": 17, "eddy_desk_conversations main queued": 18, "eddy_desk_conversations main assigned": 19,

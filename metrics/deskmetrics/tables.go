@@ -53,6 +53,11 @@ var (
 		expo.Count("eddy_desk_mails_sent_total", "Mails that the mail server has taken.", func(s *stats) uint64 { return s.Mail.Sent }),
 		expo.Count("eddy_desk_mails_failed_total", "Attempts to send a mail that have failed.", func(s *stats) uint64 { return s.Mail.Failed }),
 		expo.Count("eddy_desk_mails_given_up_total", "Mails given up.", func(s *stats) uint64 { return s.Mail.Dead }),
+		expo.Level("eddy_desk_push_waiting", "Agents that are still to be called through a push service.", func(s *stats) int { return s.Push.Waiting }),
+		expo.Count("eddy_desk_push_sent_total", "Calls that a push service has taken.", func(s *stats) uint64 { return s.Push.Sent }),
+		expo.Count("eddy_desk_push_failed_total", "Requests that a push service has not taken.", func(s *stats) uint64 { return s.Push.Failed }),
+		expo.Count("eddy_desk_push_gone_total", "Subscriptions that their push service knows no more.", func(s *stats) uint64 { return s.Push.Gone }),
+		expo.Count("eddy_desk_push_lost_total", "Calls given up.", func(s *stats) uint64 { return s.Push.Lost }),
 	}.With("desk")
 
 	deskErrors  = expo.Counter("eddy_desk_errors_total", "Commands answered with an error, by its code (desk/PROTOCOL.md).", "desk", "code")

@@ -154,5 +154,6 @@ func lived() []life {
 			`UPDATE conversation SET snoozed_until = 4102444800000 WHERE id = 'assigned'`,
 			`UPDATE agent_state SET active = 0 WHERE agent = 'lin'`,
 		}},
+		{rows: []string{`INSERT INTO push_subscription (login, endpoint, key, auth, locale, saved) VALUES (x'0a0b', 'https://push.example/1', x'04', x'07', 'en', 18)`}},
 	}
 }

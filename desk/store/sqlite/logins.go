@@ -7,14 +7,14 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-const sessionColumns = agentColumns + `, s.token, s.created, s.seen, s.expires, s.ip, s.user_agent`
+const sessionColumns = agentColumns + `, s.token, s.created, s.seen, s.expires, s.ip, s.user_agent, ` + sessionHasPush
 
 func scanSession(r scanner) (store.AgentSession, error) {
 	var s store.AgentSession
 	var token []byte
 	var created, seen, expires int64
 	var err error
-	if s.Agent, err = scanAgent(r, &token, &created, &seen, &expires, &s.IP, &s.UserAgent); err != nil {
+	if s.Agent, err = scanAgent(r, &token, &created, &seen, &expires, &s.IP, &s.UserAgent, &s.Push); err != nil {
 		return store.AgentSession{}, err
 	}
 	copy(s.Token[:], token)

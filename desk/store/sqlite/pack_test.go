@@ -71,6 +71,7 @@ const notPacked = `SELECT count(*) FROM (SELECT day FROM rollup_day WHERE facts 
 func TestPackedDays(t *testing.T) {
 	l := manyDays(t)
 	l.do(store.Tag{Conv: l.last(), By: l.agents[0], Add: []string{"vip"}})
+	l.begin("a word", true, false) // today, which is not over
 	want := l.reports()
 	if err := l.PackDays(t.Context()); err != nil {
 		t.Fatal(err)
@@ -204,6 +205,9 @@ func TestPack(t *testing.T) {
 			p.add(&o, &f)
 		}
 		b := p.bytes()
+		if later := append([]byte{packVersion + 1}, b[1:]...); u.unpack(day, later) {
+			t.Error("a pack of a later version was read")
+		}
 		if !u.unpack(day, b) || len(u.facts) != len(want) {
 			t.Fatalf("%d facts: %d were unpacked", len(want), len(u.facts))
 		}
@@ -233,4 +237,40 @@ func FuzzUnpack(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whatever changes in a day that is packed, the reports have at once.
+func TestChangesOfPackedDays(t *testing.T) {
+	l := manyDays(t)
+	l.now = l.now.Add(24 * time.Hour)
+	var first, customer string
+	if err := l.back.db.QueryRowContext(t.Context(), `SELECT c.id, c.contact FROM conversation c WHERE score = 1 ORDER BY opened_at LIMIT 1`).Scan(&first, &customer); err != nil {
+		t.Fatal(err)
+	}
+	tag := func(c store.Tag) func() {
+		return func() {
+			c.Conv, c.By = first, l.agents[0]
+			l.do(c)
+		}
+	}
+	for _, c := range []struct {
+		what   string
+		change func()
+	}{
+		{"a tag more", tag(store.Tag{Add: []string{"late"}})}, {"a tag less", tag(store.Tag{Remove: []string{"late"}})}, {"the tag again", tag(store.Tag{Add: []string{"late"}})},
+		{"another score", func() { l.do(store.Rate{Conv: first, By: store.Actor{Kind: store.Customer, ID: customer}, Score: 5}) }},
+		{"rows less", func() { l.run(`DELETE FROM rollup_15m WHERE measure = 'closed'`) }},
+		{"rows of tags less", func() { l.run(`DELETE FROM rollup_tag_15m WHERE measure = 'closed'`) }},
+	} {
+		if err := l.PackDays(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := l.reports()
+		c.change()
+		got := l.reports()
+		l.run(sqlForgets, sqlForgetsT)
+		if want := l.reports(); !reflect.DeepEqual(got, want) || reflect.DeepEqual(got, before) {
+			t.Errorf("%s: the reports of packed days are not those of the rows, or did not change", c.what)
+		}
+	}
 }

@@ -41,9 +41,13 @@ func (db *DB) UseReset(ctx context.Context, token store.Token, hash string) erro
 	})
 }
 
-// passwordChanged ends what the password before has opened: the logins except keep, and the links of mails.
+// passwordChanged ends what the password before has opened: the logins except keep, all push subscriptions, and the links
+// of mails.
 func (t *tx) passwordChanged(agent string, keep store.Token) error {
 	if err := t.exec(sqlDropResets, agent, t.now()); err != nil {
+		return err
+	}
+	if err := t.exec(sqlDropPushes, agent); err != nil {
 		return err
 	}
 	return t.endLogins(agent, keep)

@@ -83,6 +83,16 @@ func accountDurables() []durable {
 			left, err := r.Cold().AgentSessions(r.t.Context(), a.ID, r.now())
 			return isIt(len(left) == 0, left, err)
 		}),
+		account([]string{"SavePush", "DropPush"}, func(r *rig, a store.AgentAccount, key string) error {
+			var errs []error
+			for _, k := range []string{key, "x" + key} {
+				errs = append(errs, r.CreateAgentSession(r.t.Context(), tokenOf(k), a.ID, r.now().Add(time.Hour)), r.SavePush(r.t.Context(), r.subscription(tokenOf(k), "https://push.example/"+k)))
+			}
+			return errors.Join(append(errs, r.DropPush(r.t.Context(), tokenOf("x"+key), ""))...)
+		}, func(r *rig, a store.AgentAccount, key string) error {
+			all, err := r.Cold().PushSubscriptions(r.t.Context(), a.ID, r.now(), time.Time{})
+			return isIt(len(all) == 1 && all[0].Endpoint == "https://push.example/"+key, all, err)
+		}),
 		account([]string{"SaveFilter", "DropFilter"}, func(r *rig, a store.AgentAccount, key string) error {
 			kept, gone := store.SavedFilter{Name: key, Fields: map[string]string{"tag": key}}, store.SavedFilter{Name: "gone"}
 			return errors.Join(r.Store.SaveFilter(r.t.Context(), a.ID, kept), r.Store.SaveFilter(r.t.Context(), a.ID, gone), r.DropFilter(r.t.Context(), a.ID, gone.Name))

@@ -94,6 +94,8 @@ func Proofs() []Proof {
 		{"DescribeAgentSession", oneRow, "", ""},
 		{"LinkIdentity", "", "", noFlow},
 		{"NewReset", "", "", noFlow},
+		{"DropPush", oneRow, "", noFlow},
+		{"SavePush", oneRow, "", noFlow},
 		{"RemoveFactor", "", "", noFlow},
 		{"ResetPassword", oneRow, "", noFlow},
 		{"RevokeInvitation", "", "", page},

@@ -53,7 +53,7 @@ func Run(t *testing.T, b Backend) {
 		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Snooze", testSnooze}, {"SnoozeEnds", testSnoozeEnds}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
-		{"Mail", testMail}, {"Answers", testAnswers}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat}, {"Resets", testResets}, {"AskReset", testAskReset},
+		{"Mail", testMail}, {"Answers", testAnswers}, {"MailIsBounded", testMailIsBounded}, {"MailGoesWithItsChat", testMailGoesWithItsChat}, {"Resets", testResets}, {"Push", testPush}, {"PushEnds", testPushEnds}, {"PushRefused", testPushRefused}, {"AskReset", testAskReset},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))

@@ -54,6 +54,7 @@ type deskFlags struct {
 	keepIP       string
 	logins       loginFlags
 	keepEvents   time.Duration
+	push         bool
 	uploads      uploadFlags
 	mail         mailFlags
 	places       places
@@ -164,7 +165,7 @@ func (f *deskFlags) options() desk.Options {
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
-		KeepEvents: f.keepEvents,
+		KeepEvents: f.keepEvents, NoPush: !f.push,
 	}
 }
 
@@ -200,6 +201,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)
 	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
+	f.registerPush(cmd)
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
 	f.places.register(cmd)
@@ -207,6 +209,11 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newVersion(t, &f), newUser(t, &f))
 	return cmd
+}
+
+// registerPush adds the flag about calls of agents.
+func (f *deskFlags) registerPush(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.push, "push", true, "agents who want it are called through the push services of their browsers while their console is closed; --push=false asks no such service")
 }
 
 // run runs the chat server until it is told to stop.

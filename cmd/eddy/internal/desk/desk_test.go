@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
@@ -182,6 +184,18 @@ func TestDeskSiteVisitors(t *testing.T) {
 	for n, want := range map[int]hub.Rate{0: {Burst: -1}, 1: {PerSecond: 1, Burst: 10}, defaultSiteVisitors: {PerSecond: 50, Burst: 500}} {
 		if f := (deskFlags{siteVisitors: n}); f.options().NewVisitors != want {
 			t.Errorf("--site-visitors %d is %+v, want %+v", n, f.options().NewVisitors, want)
+		}
+	}
+}
+
+// TestDeskPush: agents are called unless the flag says no.
+func TestDeskPush(t *testing.T) {
+	for given, want := range map[string]bool{"": false, "--push=false": true, "--push": false} {
+		var f deskFlags
+		cmd := &cobra.Command{}
+		f.registerPush(cmd)
+		if err := cmd.ParseFlags(strings.Fields(given)); err != nil || f.options().NoPush != want {
+			t.Errorf("%q: %v, NoPush is %v", given, err, f.options().NoPush)
 		}
 	}
 }

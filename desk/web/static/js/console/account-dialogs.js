@@ -83,7 +83,7 @@ export function sessionsDialog() {
 		if (panel.state !== 'ready') return;
 		rows.draw(panel.value.sessions, (s) => el('li', { class: 'session', data: { testid: 'session' } },
 			el('div', {}, el('strong', { text: s.current ? t('sessions.this') : s.user_agent || t('sessions.other') }),
-				el('p', { class: 'quiet', text: [s.ip, t('sessions.since', { time: fullTime(s.created) }), s.seen && t('sessions.seen', { time: moment(s.seen) })].filter(Boolean).join(' · ') })),
+				el('p', { class: 'quiet', text: [s.ip, t('sessions.since', { time: fullTime(s.created) }), s.seen && t('sessions.seen', { time: moment(s.seen) }), s.push && t('sessions.push')].filter(Boolean).join(' · ') })),
 			!s.current && el('button', { type: 'button', class: 'button small', text: t('sessions.end'), on: { click: () => revoke({ id: s.id }) } })));
 		if (!dialog.contains(document.activeElement)) others.focus(); // the button that was pressed has gone
 	} });

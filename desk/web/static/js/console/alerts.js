@@ -7,13 +7,19 @@ const oneEvery = 3_000; // ms between two tones
 const tooLate = 1_000; // ms after which a tone says nothing any more
 
 export class Alerts {
-	/** @param {{storage: import('../core/storage.js').SafeStorage, agentId: string, onOpen: (c: string) => void}} o */
-	constructor({ storage, agentId, onOpen }) {
-		Object.assign(this, { storage, onOpen });
+	/**
+	 * @param {object} o
+	 * @param {import('../core/storage.js').SafeStorage} o.storage
+	 * @param {string} o.agentId
+	 * @param {(c: string) => void} o.onOpen
+	 * @param {(title: string, options: object) => void} o.show shows a notification where pages may not
+	 */
+	constructor({ storage, agentId, onOpen, show }) {
+		Object.assign(this, { storage, onOpen, show });
 		this.key = `desk.alerts.${agentId}`;
 		const kept = storage.get(this.key, null);
 		this.asked = kept !== null; // this agent has said in this browser what is wanted
-		this.wanted = { sound: false, notify: false, ...kept };
+		this.wanted = { sound: false, notify: false, push: false, ...kept };
 		this.soundedAt = 0;
 	}
 
@@ -22,6 +28,11 @@ export class Alerts {
 		if (!('Notification' in globalThis)) return 'absent';
 		if (Notification.permission === 'denied') return 'denied';
 		return this.wanted.notify && Notification.permission === 'granted' ? 'on' : 'off';
+	}
+
+	/** Whether the agent wants to be called while no console is open. */
+	get push() {
+		return this.wanted.push && this.notifications === 'on';
 	}
 
 	get sound() {
@@ -44,6 +55,12 @@ export class Alerts {
 		this.#keep({ notify: on && globalThis.Notification?.permission === 'granted' });
 	}
 
+	/** Turns calls while no console is open on, asking the browser if need be, or off. */
+	async setPush(on) {
+		if (on) await this.setNotifications(true);
+		this.#keep({ push: on && this.notifications === 'on' });
+	}
+
 	/**
 	 * Something happened.
 	 * @param {{kind: 'message'|'queue'|'assigned'|'offer', c: string, title: string, body: string, current?: boolean, status?: string}} what
@@ -59,7 +76,9 @@ export class Alerts {
 				n.close();
 				this.onOpen(what.c);
 			};
-		} catch { /* some browsers allow notifications from workers only */ }
+		} catch { // some browsers allow notifications from workers only
+			this.show(what.title, { body: what.body, tag: `desk.${what.c}`, data: { c: what.c } });
+		}
 	}
 
 	/** Plays the tone, wanted or not: to hear whether it can be heard. */

@@ -22,6 +22,7 @@ import { logout } from './logout.js';
 import { Notice } from './notice.js';
 import { Offers } from './offers.js';
 import { OffersView } from './offers-view.js';
+import { Push } from './push.js';
 import { ReadMarks } from './read-marks.js';
 import { routingNote } from './routing.js';
 import { SearchPanel } from './search-panel.js';
@@ -31,7 +32,7 @@ import { Team } from './team.js';
 import { TopBar } from './top-bar.js';
 import { allowFiles } from '../core/uploads.js';
 import { rowsOfWall } from './wall-rows.js';
-import { number, onLocale, t } from '../core/i18n.js';
+import { locale, number, onLocale, t } from '../core/i18n.js';
 
 export class ConsoleApp {
 	/**
@@ -152,12 +153,13 @@ export class ConsoleApp {
 				this.chats.views.get(this.current)?.render();
 			},
 		});
-		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id) });
+		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id), show: (title, options) => this.push.show(title, options) });
+		this.push = new Push({ key: this.agent.push ?? '', wanted: () => this.alerts.push, locale, onOpen: (id) => this.open(id) });
 		this.top = new TopBar({
-			staff, connection, alerts: this.alerts,
+			staff, connection, alerts: this.alerts, push: this.push,
 			on: {
 				status: (status) => this.team.setStatus(status), takeChats: (on) => this.team.takeChats(on), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: this.notice,
-				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
+				password: () => passwordDialog(this.agent.login, () => this.#passwordChanged()),
 			},
 		});
 		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), everything: () => staff.can('read_others'), onOpen: (hit) => this.openAt(hit) });
@@ -220,6 +222,8 @@ export class ConsoleApp {
 		if (this.current) this.#load(this.current, this.inbox.rows.get(this.current));
 		this.card.renew();
 		this.team.changed();
+		this.push.follow();
+		this.push.seen();
 		this.#linked();
 		this.draw();
 	}
@@ -366,6 +370,11 @@ export class ConsoleApp {
 		this.draw();
 	}
 
+	#passwordChanged() {
+		this.notice(t('password.done'));
+		this.push.forgotten();
+	}
+
 	async #logout() {
 		const outcome = await logout({ storage: this.storage, scope: this.scope, onLeaving: () => { this.session.leaving = true; } });
 		if (outcome === 'failed') {
@@ -460,6 +469,7 @@ export class ConsoleApp {
 		this.list.archive.relabel();
 		this.card.relabel();
 		this.offersView.relabel();
+		this.push.follow(); // in the new language
 		this.draw();
 	}
 }

@@ -15,10 +15,11 @@ export class TopBar {
 	 * @param {import('./staff.js').Staff} o.staff
 	 * @param {import('../core/connection.js').Connection} o.connection
 	 * @param {import('./alerts.js').Alerts} o.alerts
+	 * @param {import('./push.js').Push} o.push
 	 * @param {object} o.on status(status), takeChats(on), keys(), password(), sessions(), logout(), notice(text): functions of the console
 	 */
-	constructor({ staff, connection, alerts, on }) {
-		Object.assign(this, { staff, connection, alerts, on });
+	constructor({ staff, connection, alerts, push, on }) {
+		Object.assign(this, { staff, connection, alerts, push, on });
 		this.select = byId('status');
 		this.menu = byId('menu');
 		this.button = byId('menu-button');
@@ -37,6 +38,7 @@ export class TopBar {
 		setText(byId('me-avatar'), initials(this.staff.me.name));
 		for (const option of this.select.options) setText(option, t(`status.${option.value}`));
 		for (const [node, key] of this.texts) setText(node, t(key));
+		setText(byId('alerts-ask-text'), t(this.push.possible ? 'alerts.ask.push' : 'alerts.ask'));
 		this.render();
 		this.quality();
 	}
@@ -115,9 +117,11 @@ export class TopBar {
 		});
 		this.notify = check('alerts.notify', 'alerts-notify', async (on) => {
 			await this.alerts.setNotifications(on);
+			this.push.follow();
 			this.#drawAlerts();
 			this.render();
 		});
+		this.closed = check('alerts.push', 'alerts-push', (on) => this.#setPush(on));
 		this.denied = el('p', { class: 'quiet small' });
 		const test = el('button', { type: 'button', class: 'menu-item', data: { testid: 'alerts-test' }, on: { click: () => this.alerts.play() } });
 		this.texts.push([test, 'alerts.test']);
@@ -144,10 +148,22 @@ export class TopBar {
 		byId('alerts-ask-on').addEventListener('click', async () => {
 			this.alerts.setSound(true);
 			this.render();
-			await this.alerts.setNotifications(true);
+			await (this.push.possible ? this.alerts.setPush(true) : this.alerts.setNotifications(true));
+			this.push.follow();
 			const { notifications } = this.alerts;
 			if (notifications !== 'on') this.on.notice(t(`alerts.${notifications}`));
 		});
+	}
+
+	async #setPush(on) {
+		await this.alerts.setPush(on);
+		this.#drawAlerts();
+		this.render();
+		if (!await this.push.follow() && this.alerts.push) {
+			await this.alerts.setPush(false);
+			this.#drawAlerts();
+			this.on.notice(t('alerts.push.failed'), true);
+		}
 	}
 
 	#drawAlerts() {
@@ -155,6 +171,9 @@ export class TopBar {
 		const state = this.alerts.notifications;
 		this.notify.checked = state === 'on';
 		this.notify.disabled = state === 'denied' || state === 'absent';
+		this.closed.parentElement.hidden = !this.push.possible || !this.staff.can('serve');
+		this.closed.checked = this.alerts.push;
+		this.closed.disabled = this.notify.disabled;
 		this.denied.hidden = !this.notify.disabled;
 		setText(this.denied, this.notify.disabled ? t(`alerts.${state}`) : '');
 	}
