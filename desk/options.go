@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
@@ -77,6 +78,7 @@ type Options struct {
 	ConnsPerIP       int          // connections at once, WebSockets and others; default 256, negative = no limit
 	NewVisitorsPerIP hub.Rate     // default 1 a second, burst 120
 	KeepIP           front.KeepIP // how much of clients' addresses is stored, default nothing
+	Places           *geo.File    // where addresses are, for the customer card; default none
 
 	SecondFactor  front.FactorPolicy   // which accounts need a second factor, default none
 	PasswordLogin front.PasswordPolicy // whose passwords log in, default everybody's

@@ -59,6 +59,9 @@ func TestPersonIsExportedAndErased(t *testing.T) {
 		f, _, err := s.desk.store.Cold().Visits(s.ctx, contact)
 		return err == nil && f.Page == "https://shop.example/cart"
 	})
+	s.ok(s.desk.store.CreateOwnField(s.ctx, store.OwnField{Key: "plan", Label: "Plan", Kind: store.FieldText, See: store.FieldAdmins, Edit: store.FieldPrograms}))
+	_, err = s.desk.store.PatchContact(s.ctx, store.ContactPatch{Contact: contact, Fields: map[string]string{"plan": "gold"}})
+	s.ok(err)
 	all := s.archive(contact)
 	var chat struct {
 		Conversation struct{ ID, State string }
@@ -86,6 +89,9 @@ func TestPersonIsExportedAndErased(t *testing.T) {
 	}
 	if got := all["contact.json"]; !strings.Contains(got, contact) || !strings.Contains(got, `"site":"demo"`) {
 		t.Errorf("the contact: %s", got)
+	}
+	if got := all["contact.json"]; !strings.Contains(got, `"fields":{"plan":"gold"}`) {
+		t.Errorf("the own fields: %s", got)
 	}
 	if len(all) != 3 {
 		t.Errorf("%d entries", len(all))

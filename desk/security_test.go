@@ -58,7 +58,10 @@ func routeRights() map[string]string {
 		rights["POST /api/v1/agent/sso/"+route] = "k"
 	}
 	rights["POST /admin/agents/{id}/unlink"] = "m"
-	for _, what := range []string{"", "/block", "/erase", "/merge"} {
+	for _, route := range []string{"GET /admin/fields", "GET /admin/fields/new-field", "POST /admin/fields", "GET /admin/fields/{id}", "POST /admin/fields/{id}", "POST /admin/fields/{id}/delete"} {
+		rights[route] = "m"
+	}
+	for _, what := range []string{"", "/block", "/erase", "/merge", "/fields"} {
 		rights["POST /admin/contacts/{id}"+what] = "sm"
 	}
 	for _, route := range []string{"GET /admin/mail", "POST /admin/mail/test", "POST /admin/mail/{id}/retry", "POST /admin/mail/{id}/discard"} {

@@ -97,7 +97,7 @@ func New(o Options) (*Pages, error) {
 // Routes returns every route of the pages.
 func (p *Pages) Routes() []Route {
 	manage := func(pattern string, serve func(*request)) Route { return Route{pattern, perm.Manage, p.serve(serve)} }
-	return append(p.contactRoutes(), []Route{
+	return slices.Concat(p.contactRoutes(), p.fieldRoutes(), []Route{
 		manage("GET /admin", p.overview),
 		manage("GET /admin/agents", p.agents), manage("GET /admin/agents/new", p.newAgent), manage("POST /admin/agents", p.createAgent),
 		manage("GET /admin/agents/{id}", p.editAgent), manage("POST /admin/agents/{id}", p.saveAgent), manage("POST /admin/agents/{id}/password", p.resetPassword), manage("POST /admin/agents/{id}/factor", p.resetFactor), manage("POST /admin/agents/{id}/unlink", p.unlink),
@@ -118,7 +118,7 @@ func (p *Pages) Routes() []Route {
 		manage("POST /admin/webhooks/{id}/secret", p.changeHookSecret), manage("POST /admin/webhooks/{id}/dead", p.changeDead),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ReadOthers, p.serve(p.language)},
-	}...)
+	})
 }
 
 // request is one request on its way to one page.

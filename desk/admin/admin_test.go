@@ -75,7 +75,7 @@ func TestTextsExist(t *testing.T) {
 	}
 	for _, reason := range []string{
 		store.ReasonRequired, store.ReasonLong, store.ReasonShort, store.ReasonRange, store.ReasonMany, store.ReasonFormat, store.ReasonUnknown, store.ReasonTwice,
-		store.ReasonBytes, store.ReasonPixels, store.ReasonPicture, store.ReasonSVG, store.ReasonMoves, store.ReasonDamaged, "number", "date", "taken",
+		store.ReasonBytes, store.ReasonPixels, store.ReasonPicture, store.ReasonSVG, store.ReasonMoves, store.ReasonDamaged, store.ReasonWider, store.ReasonInUse, "number", "date", "taken",
 	} {
 		names = append(names, "reason."+reason)
 	}
@@ -87,6 +87,12 @@ func TestTextsExist(t *testing.T) {
 	}
 	for _, kind := range (sitePage{}).FieldTypes() {
 		names = append(names, "fieldtype."+kind)
+	}
+	for _, kind := range store.FieldKinds() {
+		names = append(names, "own.kind."+string(kind), "own.value."+string(kind))
+	}
+	for _, level := range store.FieldLevels() {
+		names = append(names, "own.level."+string(level))
 	}
 	for _, kind := range []string{store.BotRules, store.BotWebhook, store.BotAssistant} {
 		names = append(names, "bots.new."+kind, "bots.kind."+kind, "bots."+kind+".lead")

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-eddy/eddy/desk/mask"
 	"github.com/go-eddy/eddy/desk/perm"
@@ -19,6 +20,7 @@ type People interface {
 	Block(ctx context.Context, contact string, blocked bool, by store.Actor, reason string) (store.Contact, error)
 	Erase(ctx context.Context, contact string, by store.Actor) error
 	Merge(ctx context.Context, from, into string) (store.Contact, error)
+	PatchContact(ctx context.Context, p store.ContactPatch) (store.Contact, error)
 }
 
 const (
@@ -30,7 +32,8 @@ const (
 func (p *Pages) contactRoutes() []Route {
 	return []Route{
 		{"GET /admin/contacts", perm.ReadOthers, p.serve(p.contacts)}, {"GET /admin/contacts/{id}", perm.ReadOthers, p.serve(p.contact)},
-		{"POST /admin/contacts/{id}", perm.Whisper, p.serve(p.noteContact)}, {"POST /admin/contacts/{id}/block", perm.Block, p.serve(p.blockContact)},
+		{"POST /admin/contacts/{id}", perm.Whisper, p.serve(p.noteContact)}, {"POST /admin/contacts/{id}/fields", perm.Whisper, p.serve(p.saveOwnValues)},
+		{"POST /admin/contacts/{id}/block", perm.Block, p.serve(p.blockContact)},
 		{"POST /admin/contacts/{id}/erase", perm.Personal, p.serve(p.eraseContact)}, {"POST /admin/contacts/{id}/merge", perm.Personal, p.serve(p.mergeContact)},
 	}
 }
@@ -47,7 +50,8 @@ func (q *request) Private(text string) string {
 type contactList struct {
 	*lists
 	Rows  []store.Contact
-	Older string // address of the next page, "" = there is none
+	Own   []store.OwnField // that the reader may see
+	Older string           // address of the next page, "" = there is none
 	First bool
 }
 
@@ -67,7 +71,14 @@ func (p *Pages) contacts(q *request) {
 	page := contactList{First: ask.Cursor == ""}
 	var next string
 	var err error
-	if page.lists, err = q.lists(); err == nil {
+	if page.Own, err = q.fieldsShown(); err == nil {
+		page.lists, err = q.lists()
+	}
+	if err == nil && !q.fieldFilter(page.Own, &ask) {
+		q.fail(http.StatusBadRequest, "error.form")
+		return
+	}
+	if err == nil {
 		page.Rows, next, err = p.o.Store.Cold().Contacts(q.ctx(), ask)
 	}
 	switch {
@@ -92,10 +103,15 @@ type contactPage struct {
 	store.Contact
 	Site  string   // its name
 	Names []string // of attributes, in order
+	Own   []ownValue
+	Mine  []ownValue // those of them that the reader may change
 	Visit store.Facts
 	Chats int
 	Past  []store.Past
 }
+
+// Place returns where the customer's address is, as far as it is known.
+func (p contactPage) Place() string { return strings.Trim(p.Visit.City+", "+p.Visit.Country, ", ") }
 
 // readContact reads what a page shows of a customer, and records that. false means that the answer has been given.
 func (q *request) readContact() (page contactPage, ok bool) {
@@ -113,15 +129,21 @@ func (q *request) readContact() (page contactPage, ok bool) {
 		note, err = r.ContactNote(q.ctx(), id)
 	}
 	if err == nil {
+		page.Own, err = q.ownValues(id)
+	}
+	if err == nil {
 		page.Past, _, err = r.History(q.ctx(), store.Scope{All: true}, store.Filter{Contact: id}, "", contactChats)
 	}
 	if err != nil {
 		q.failed(err)
 		return page, false
 	}
-	page.Site, page.Names = site.Name, slices.Sorted(maps.Keys(page.Attributes))
-	if q.r.Method == http.MethodGet {
+	page.Site, page.Names, page.Mine = site.Name, slices.Sorted(maps.Keys(page.Attributes)), q.changeable(page.Own)
+	if !q.form.values.Has("note") { // another form of the page is shown again
 		q.set("note", note)
+	}
+	if !strings.HasSuffix(q.r.URL.Path, "/fields") {
+		q.show(valuesShown(page.Mine))
 	}
 	return page, q.audit(store.AuditRead, "contact "+id, "")
 }

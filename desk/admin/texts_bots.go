@@ -2,9 +2,11 @@ package admin
 
 import "maps"
 
-// withBots adds the texts about bots to those of a language.
-func withBots(all, more map[string]string) map[string]string {
-	maps.Copy(all, more)
+// joined adds texts to those of a language.
+func joined(all map[string]string, more ...map[string]string) map[string]string {
+	for _, m := range more {
+		maps.Copy(all, m)
+	}
 	return all
 }
 

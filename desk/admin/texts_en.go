@@ -3,7 +3,7 @@ package admin
 // english are the texts of the pages in English.
 func english() map[string]string { return englishTexts }
 
-var englishTexts = withBots(map[string]string{ // never changed
+var englishTexts = joined(map[string]string{ // never changed
 	"skip":                        "Skip to the content",
 	"admin":                       "Administration",
 	"nav":                         "Administration",
@@ -438,7 +438,7 @@ var englishTexts = withBots(map[string]string{ // never changed
 	"sites.visits.none":           "Nothing",
 	"sites.visits.basic":          "The usual",
 	"sites.visits.full":           "Everything",
-	"sites.visits.help":           "What agents see of the visit beside a chat. The usual: page and title without what stands behind the ?, the host that led to your pages, kind of browser, time zone. Everything: whole addresses, too. Kept with the customer, from the first chat on.",
+	"sites.visits.help":           "What agents see of the visit beside a chat. The usual: page and title without what stands behind the ?, the host that led to your pages, kind of browser, time zone, and the country, if the operator has given a file of places. Everything: whole addresses and the city, too. Kept with the customer, from the first chat on.",
 	"action.contacts_merged":      "Merged customers",
 	"action.contact_erased":       "Deleted a customer's data",
 	"nav.contacts":                "Customers",
@@ -574,4 +574,4 @@ var englishTexts = withBots(map[string]string{ // never changed
 	"scope.priority.help":         "Say how urgent the chats are that the key opens.",
 	"scope.contacts_write":        "Change contacts",
 	"scope.contacts_write.help":   "Make contacts by your own ids, and change names and attributes.",
-}, botsInEnglish)
+}, botsInEnglish, ownInEnglish)

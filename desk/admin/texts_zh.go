@@ -3,7 +3,7 @@ package admin
 // chinese are the texts of the pages in Chinese.
 func chinese() map[string]string { return chineseTexts }
 
-var chineseTexts = withBots(map[string]string{ // never changed
+var chineseTexts = joined(map[string]string{ // never changed
 	"skip":                        "跳到内容",
 	"admin":                       "管理后台",
 	"nav":                         "管理导航",
@@ -438,7 +438,7 @@ var chineseTexts = withBots(map[string]string{ // never changed
 	"sites.visits.none":           "不保留",
 	"sites.visits.basic":          "常规",
 	"sites.visits.full":           "全部",
-	"sites.visits.help":           "客服在对话旁看到的访问信息。常规：页面与标题（不含 ? 之后的内容）、来源网站的域名、浏览器类型、时区。全部：还包括完整的地址。自第一次对话起随客户保存。",
+	"sites.visits.help":           "客服在对话旁看到的访问信息。常规：页面与标题（不含 ? 之后的内容）、来源网站的域名、浏览器类型、时区，以及国家或地区（如果运维人员提供了位置数据文件）。全部：还包括完整的地址和城市。自第一次对话起随客户保存。",
 	"action.contacts_merged":      "合并客户",
 	"action.contact_erased":       "删除客户数据",
 	"nav.contacts":                "客户",
@@ -574,4 +574,4 @@ var chineseTexts = withBots(map[string]string{ // never changed
 	"scope.priority.help":         "决定该密钥所打开会话的紧急程度。",
 	"scope.contacts_write":        "修改客户资料",
 	"scope.contacts_write.help":   "按您自己的编号创建客户，并修改名称和属性。",
-}, botsInChinese)
+}, botsInChinese, ownInChinese)

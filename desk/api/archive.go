@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -74,6 +73,10 @@ func (x *archiveWriter) contact(c *store.Contact) error {
 	if err != nil {
 		return err
 	}
+	known, err := contactOf(x.ctx, x.Store.Cold(), c, x.sites[c.Site])
+	if err != nil {
+		return err
+	}
 	w, err := x.create("contact.json", c.Created, zip.Deflate)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (x *archiveWriter) contact(c *store.Contact) error {
 		Contact
 		Visit store.Facts `json:"visit"`
 		Note  string      `json:"note"` // of staff
-	}{Contact{ContactCard: hub.Card(c), Site: x.sites[c.Site]}, visit, note})
+	}{known, visit, note})
 }
 
 // chat writes a conversation, and behind it the files of its messages, whose names are all that is kept meanwhile.

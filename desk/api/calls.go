@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -141,7 +140,10 @@ func (a *API) contact(ctx context.Context, r *Request) (c Contact, err error) {
 		return c, err
 	}
 	sites, err := a.sites(ctx)
-	return Contact{ContactCard: hub.Card(&contact), Site: sites[contact.Site]}, err
+	if err != nil {
+		return c, err
+	}
+	return contactOf(ctx, a.Store.Cold(), &contact, sites[contact.Site])
 }
 
 // send adds a message of the program, which changes neither owner nor state of the conversation.

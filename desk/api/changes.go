@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/go-eddy/eddy/desk/auth"
-	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -43,12 +42,14 @@ type Profile struct {
 	Name       string            `json:"name"`     // "" = as it is
 	Locale     string            `json:"locale"`   // "" = as it is
 	Attributes map[string]string `json:"attributes"`
+	Fields     map[string]string `json:"fields"` // values of own fields by key: those named are set, "" removes
 }
 
 // Patch changes a contact.
 type Patch struct {
 	Name       string            `json:"name"`       // "" = as it is
 	Attributes map[string]string `json:"attributes"` // those named are set, "" removes
+	Fields     map[string]string `json:"fields"`     // values of own fields by key, likewise
 }
 
 // Stored is a contact after a change.
@@ -96,6 +97,9 @@ func (a *API) open(ctx context.Context, r *Request, o *Opening) (opened Opened, 
 // save makes a contact of a program's customer, or brings it up to date.
 func (a *API) save(ctx context.Context, r *Request, p *Profile) (s Stored, err error) {
 	id := auth.Identity{Subject: p.External, Name: p.Name, Locale: p.Locale, Attributes: p.Attributes}
+	if len(p.Fields) > proto.MaxOwnFields {
+		return s, bad("%d fields, the limit is %d", len(p.Fields), proto.MaxOwnFields)
+	}
 	if claim, ok := errors.AsType[*auth.ClaimError](id.Check("external")); ok {
 		return s, bad("%s", claim.Text)
 	}
@@ -109,22 +113,30 @@ func (a *API) save(ctx context.Context, r *Request, p *Profile) (s Stored, err e
 	if err := r.Changes(ctx, "contact "+p.Site+" "+p.External); err != nil {
 		return s, err
 	}
-	c, fresh, err := a.Hub.SaveContact(ctx, site, store.Profile{External: id.Subject, Name: id.Name, Locale: id.Locale, Attributes: id.Attributes})
-	return Stored{Contact{ContactCard: hub.Card(&c), Site: site.Key}, fresh}, err
+	c, fresh, err := a.Hub.SaveContact(ctx, site, store.Profile{External: id.Subject, Name: id.Name, Locale: id.Locale, Attributes: id.Attributes, Fields: p.Fields})
+	if err != nil {
+		return s, err
+	}
+	known, err := contactOf(ctx, a.Store.Cold(), &c, site.Key)
+	return Stored{known, fresh}, err
 }
 
 func (a *API) patch(ctx context.Context, r *Request, p *Patch) (s Stored, err error) {
-	change := proto.ContactPatch{Contact: r.ID, Name: p.Name, Attributes: p.Attributes}
+	change := proto.ContactPatch{Contact: r.ID, Name: p.Name, Attributes: p.Attributes, Fields: p.Fields}
 	if err := change.Check(); err != nil {
 		return s, err
 	}
 	if err := r.Changes(ctx, "contact "+r.ID); err != nil {
 		return s, err
 	}
-	c, err := a.Hub.PatchContact(ctx, store.ContactPatch{Contact: change.Contact, Name: change.Name, Attributes: change.Attributes})
+	c, err := a.Hub.PatchContact(ctx, store.ContactPatch{Contact: change.Contact, Name: change.Name, Attributes: change.Attributes, Fields: change.Fields})
 	if err != nil {
 		return s, err
 	}
 	sites, err := a.sites(ctx)
-	return Stored{Contact{ContactCard: hub.Card(&c), Site: sites[c.Site]}, false}, err
+	if err != nil {
+		return s, err
+	}
+	known, err := contactOf(ctx, a.Store.Cold(), &c, sites[c.Site])
+	return Stored{known, false}, err
 }

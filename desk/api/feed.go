@@ -83,8 +83,9 @@ func (t *teller) tell(ctx context.Context, r *store.OutboxRow) (*Happening, erro
 		if err != nil {
 			return nil, gone(err)
 		}
-		h.Contact = &Contact{ContactCard: hub.Card(&c), Site: h.Site}
-		return h, nil
+		known, err := contactOf(ctx, t.store, &c, h.Site)
+		h.Contact = &known
+		return h, err
 	}
 	head, err := t.head(ctx, r.Conv)
 	if err != nil || head == nil {

@@ -27,6 +27,7 @@ func (s *silent) Contact(context.Context, string) (store.Contact, error) {
 	return store.Contact{ID: "c"}, nil
 }
 
+func (s *silent) FieldValues(context.Context, string) (map[string]string, error) { return nil, nil }
 func (s *silent) Outbox(context.Context, int64, int) (store.OutboxPage, error) {
 	page := store.OutboxPage{Last: 7}
 	if row := s.rows.Load(); row != nil {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -102,6 +104,12 @@ type Sent struct {
 type Report struct {
 	Rows  []store.ReportRow `json:"rows"`
 	Total store.ReportRow   `json:"total"`
+}
+
+// contactOf returns a contact with all that is known of it. site is the key of its site.
+func contactOf(ctx context.Context, r store.Reader, c *store.Contact, site string) (Contact, error) {
+	fields, err := r.FieldValues(ctx, c.ID)
+	return Contact{ContactCard: hub.Card(c, fields), Site: site}, err
 }
 
 func party(a store.Actor) *proto.Party {

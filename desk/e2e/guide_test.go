@@ -44,7 +44,7 @@ func labels(t *testing.T) (all []label) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"texts_en.go", "texts_bots.go"} {
+	for _, name := range []string{"texts_en.go", "texts_bots.go", "texts_own.go"} {
 		add("../admin/"+name, manageText)
 	}
 	if len(all) < 1000 {

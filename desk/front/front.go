@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/desk/admin"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/push"
@@ -47,6 +48,7 @@ type Options struct {
 	TrustedProxies   []netip.Prefix
 	ConnsPerIP       int // WebSockets; 0 = no limit
 	KeepIP           KeepIP
+	Places           *geo.File // where addresses are, nil = not known
 	SecondFactor     FactorPolicy
 	Passwords        PasswordPolicy
 	SSO              *sso.Provider // nil = none

@@ -3,8 +3,10 @@ package front
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/websocket"
@@ -28,7 +30,7 @@ func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), Agent: browserOf(r.UserAgent()), IP: f.o.KeepIP.keep(ip)}
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), Agent: browserOf(r.UserAgent()), IP: f.o.KeepIP.keep(ip), Place: f.placeOf(ip)}
 	_, err := websocket.Upgrade(w, r, &endpoint{hub: f.hub, peer: peer, leave: leave}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},
@@ -41,6 +43,18 @@ func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
 		leave()
 		f.o.Logger.Debug("desk: upgrade failed", "err", err) // the client has been told
 	}
+}
+
+// placeOf returns where an address is, as far as the file of places says.
+func (f *Front) placeOf(ip string) geo.Place {
+	if f.o.Places == nil {
+		return geo.Place{}
+	}
+	a, err := netip.ParseAddr(ip)
+	if err != nil {
+		return geo.Place{}
+	}
+	return f.o.Places.Of(a)
 }
 
 // endpoint connects one WebSocket to its session. All its methods run on the connection's loop.

@@ -29,7 +29,10 @@ func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.Contact
 			return nil, err
 		}
 		c, err := s.hub.Block(ctx, p.Contact, p.Blocked, who.actor, p.Reason)
-		return proto.ContactChanged{Contact: Card(&c)}, err
+		if err != nil {
+			return nil, err
+		}
+		return changedCard(ctx, r, who, &c)
 	})
 }
 

@@ -104,7 +104,11 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return e
 	}
 	if field, ok := errors.AsType[*store.FieldError](err); ok {
-		return &proto.Error{Code: proto.CodeBadRequest, Text: "field " + field.Field + " " + field.Why}, true
+		e := &proto.Error{Code: proto.CodeBadRequest, Text: "field " + field.Field + " " + field.Why}
+		if field.Barred {
+			e.Code = proto.CodeForbidden
+		}
+		return e, true
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -62,10 +62,10 @@ func maskValue(v any) any {
 		}
 	case map[string]any:
 		for key, field := range v {
-			if attributes, ok := field.(map[string]any); ok && key == "attributes" {
-				for name := range attributes { // the names are not the protocol's
-					if text, ok := attributes[name].(string); ok {
-						attributes[name] = mask.Text(text)
+			if known, ok := field.(map[string]any); ok && (key == "attributes" || key == "fields") {
+				for name := range known { // the names are not the protocol's
+					if text, ok := known[name].(string); ok {
+						known[name] = mask.Text(text)
 					}
 				}
 				continue

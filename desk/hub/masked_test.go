@@ -71,3 +71,13 @@ func TestMaskFrame(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestMaskFieldsByTheirNames: the names of attributes and own fields are not the protocol's, whatever they are.
+func TestMaskFieldsByTheirNames(t *testing.T) {
+	for _, known := range []string{"attributes", "fields"} {
+		got, err := Mask([]byte(`{"contact":{"` + known + `":{"state":"13800138000","id":"ann@example.com","kind":"gold"}}}`))
+		if err != nil || strings.Contains(string(got), "13800138000") || strings.Contains(string(got), "ann@") || !strings.Contains(string(got), "gold") {
+			t.Errorf("%s: %s %v", known, got, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
+	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -38,6 +39,7 @@ type Peer struct {
 	Network string      // what limits per address count, "" = not limited
 	Agent   string      // kind and system of the browser, "" = unknown
 	IP      string      // as much of its address as may be stored, "" = nothing
+	Place   geo.Place   // of its address, as far as it is known; the setting of the site says what is kept
 }
 
 type phase uint8

@@ -198,17 +198,6 @@ func (s *Session) canned(cmd proto.Command, who identity, p *proto.CannedList) {
 	})
 }
 
-// Card returns a contact as staff see it.
-func Card(c *store.Contact) proto.ContactCard {
-	k := proto.ContactCard{
-		ID: c.ID, Name: c.Name, Locale: c.Locale, Verified: c.Verified, Blocked: c.Blocked, External: c.External, Attributes: c.Attributes, Created: c.Created,
-	}
-	if k.Attributes == nil {
-		k.Attributes = map[string]string{}
-	}
-	return k
-}
-
 // known reads a contact that the agent may see, which is one with a conversation that the agent may see.
 func (s *Session) known(ctx context.Context, r store.Reader, who identity, contact string) (store.Contact, error) {
 	if sc := scope(who); !sc.All {
@@ -234,7 +223,11 @@ func (s *Session) contactGet(cmd proto.Command, who identity, p *proto.ContactGe
 			return nil, err
 		}
 		visit, chats, err := s.hub.visits(ctx, r, p.Contact)
-		return proto.ContactGot{Contact: Card(&c), Visit: visit, Chats: chats, Past: past}, err
+		if err != nil {
+			return nil, err
+		}
+		k, own, err := card(ctx, r, who, &c)
+		return proto.ContactGot{Contact: k, Visit: visit, Own: own, Chats: chats, Past: past}, err
 	})
 }
 
@@ -243,14 +236,14 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 		if _, err := s.known(ctx, r, who, p.Contact); err != nil {
 			return nil, err
 		}
-		if err := s.audit(ctx, store.AuditUpdate, "contact "+p.Contact, ""); err != nil {
+		if err := s.audit(ctx, store.AuditUpdate, "contact "+p.Contact, store.FieldsNamed(p.Fields)); err != nil {
 			return nil, err
 		}
-		c, err := s.hub.patchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes})
+		c, err := s.hub.patchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes, Fields: p.Fields, Role: who.role})
 		if err != nil {
 			return nil, err
 		}
-		return proto.ContactChanged{Contact: Card(&c)}, nil
+		return changedCard(ctx, r, who, &c)
 	})
 }
 

@@ -18,7 +18,7 @@ const (
 // too fast are not passed on.
 func (s *Session) visit(who identity, p *proto.Visit) {
 	h := s.hub
-	f := store.Facts{Page: p.Page, Title: p.Title, Referrer: p.Referrer, Zone: p.Zone, Browser: s.peer.Agent, At: h.o.Now().UnixMilli()}.Kept(h.visitsKept(who.site))
+	f := store.Facts{Page: p.Page, Title: p.Title, Referrer: p.Referrer, Zone: p.Zone, Browser: s.peer.Agent, Country: s.peer.Place.Country, City: s.peer.Place.City, At: h.o.Now().UnixMilli()}.Kept(h.visitsKept(who.site))
 	if before := s.facts.Load(); before != nil {
 		f = f.After(*before)
 	}

@@ -16,6 +16,7 @@ const (
 	MaxTags        = 20   // of one conversation
 	MaxTagChars    = 40   // of one tag
 	MaxAttributes  = 32   // of one contact
+	MaxOwnFields   = 30   // of one contact
 	MaxNameChars   = 80   // of a contact
 	MaxValueChars  = 500  // of an attribute
 	maxScore       = 5    // the best rating
@@ -76,6 +77,7 @@ type ContactPatch struct {
 	Contact    string            `json:"contact"`
 	Name       string            `json:"name"`       // "" = as it is
 	Attributes map[string]string `json:"attributes"` // those named are set; "" removes
+	Fields     map[string]string `json:"fields"`     // values of own fields by key; "" removes
 }
 
 // ContactBlock blocks or unblocks a contact.
@@ -181,13 +183,24 @@ type ContactCard struct {
 	Blocked    bool              `json:"blocked"`
 	External   string            `json:"external"`
 	Attributes map[string]string `json:"attributes"`
+	Fields     map[string]string `json:"fields"` // values of own fields that the reader may see, by key
 	Created    int64             `json:"created"`
+}
+
+// OwnField is a field of contacts that an administrator has defined, for a reader who may see it.
+type OwnField struct {
+	Key     string   `json:"key"`
+	Label   string   `json:"label"`
+	Kind    string   `json:"kind"` // text, number, date, choice or yes_no
+	Choices []string `json:"choices,omitempty"`
+	Edit    bool     `json:"edit,omitempty"` // the reader may change its values
 }
 
 // ContactGot answers contact.get.
 type ContactGot struct {
 	Contact ContactCard `json:"contact"`
 	Visit   Facts       `json:"visit"` // the present one, or the last
+	Own     []OwnField  `json:"own"`   // in order
 	Chats   int         `json:"chats"` // conversations in which anybody but a bot has done something
 	Past
 }
@@ -339,6 +352,14 @@ func (c *ContactPatch) Check() *Error {
 			return err
 		}
 		c.Attributes[k] = v
+	}
+	if len(c.Fields) > MaxOwnFields {
+		return fail(CodeBadRequest, fmt.Sprintf("%d fields, the limit is %d", len(c.Fields), MaxOwnFields))
+	}
+	for k := range c.Fields { // the store knows what their values may be
+		if !validKey(k) {
+			return fail(CodeBadRequest, fmt.Sprintf("a field's key must have 1 to %d of a-z, 0-9, _, - and .", maxKeyBytes))
+		}
 	}
 	return nil
 }

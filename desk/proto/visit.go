@@ -13,13 +13,16 @@ type Visit struct {
 	Zone     string `json:"zone"`     // time zone, such as Europe/Berlin
 }
 
-// Facts are what staff see of a customer's visit. Only At and Browser are not the word of the customer's own browser.
+// Facts are what staff see of a customer's visit. Only At, Browser, Country and City are not the word of the customer's
+// own browser.
 type Facts struct {
 	Page     string `json:"page,omitempty"`     // address, http or https
 	Title    string `json:"title,omitempty"`    // of the page
 	Referrer string `json:"referrer,omitempty"` // address that led to the site
 	Browser  string `json:"browser,omitempty"`  // kind and system
 	Zone     string `json:"zone,omitempty"`     // time zone
+	Country  string `json:"country,omitempty"`  // two capital letters of ISO 3166
+	City     string `json:"city,omitempty"`     // in English
 	At       int64  `json:"at,omitempty"`       // Unix milliseconds
 }
 

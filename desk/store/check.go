@@ -55,6 +55,8 @@ const (
 	ReasonFormat   = "format"  // not in the form this field has
 	ReasonUnknown  = "unknown" // names something that does not exist
 	ReasonTwice    = "twice"   // the same entry twice
+	ReasonWider    = "wider"   // for more people than may see it
+	ReasonInUse    = "in_use"  // Limit contacts have a value that would be lost
 )
 
 // Problem is one thing that is wrong with one field.

@@ -15,6 +15,8 @@ type Profile struct {
 	Name       string // "" = keep what is known
 	Locale     string // "" = keep what is known
 	Attributes map[string]string
+
+	Fields map[string]string // values of own fields by key, "" removes; only a program says them
 }
 
 // Limits of what customers say of themselves.
@@ -29,10 +31,11 @@ const (
 	maxContactName = 100
 )
 
-// FieldError is an answer to a question before a chat that a site does not accept.
+// FieldError is an answer to a question before a chat, or a value of an own field, that is not accepted.
 type FieldError struct {
-	Field string
-	Why   string
+	Field  string
+	Why    string
+	Barred bool // whoever asks may not change it at all
 }
 
 // Error implements error.
@@ -47,17 +50,17 @@ func (s *SiteSettings) CheckPreChat(known, answers map[string]string, consent bo
 		v := strings.TrimSpace(answers[f.Name])
 		if v == "" {
 			if f.Required && known[f.Name] == "" {
-				return nil, &FieldError{f.Name, "is required"}
+				return nil, &FieldError{Field: f.Name, Why: "is required"}
 			}
 			continue
 		}
 		if why := f.check(v); why != "" {
-			return nil, &FieldError{f.Name, why}
+			return nil, &FieldError{Field: f.Name, Why: why}
 		}
 		kept[f.Name] = v
 	}
 	if s.Consent != "" && !consent {
-		return nil, &FieldError{consentField, "is required"}
+		return nil, &FieldError{Field: consentField, Why: "is required"}
 	}
 	return kept, nil
 }

@@ -8,11 +8,11 @@ import (
 )
 
 // What a site keeps of the visits of its customers, see SiteSettings.Visits. KeepBasic is the default: page and title
-// without what stands behind the page's ?, the host of the referrer, browser, and time zone.
+// without what stands behind the page's ?, the host of the referrer, browser, time zone, and the country of the address.
 const (
 	KeepNothing = "none"
 	KeepBasic   = "basic"
-	KeepFull    = "full" // also what stands behind the ?, and all of the referrer
+	KeepFull    = "full" // also what stands behind the ?, all of the referrer, and the city of the address
 )
 
 // Limits of Facts.
@@ -22,14 +22,16 @@ const (
 	maxZoneBytes  = 64
 )
 
-// Facts are what is known of a customer's present or last visit. Everything but Browser is what the customer's own
-// browser has said, and may be anything.
+// Facts are what is known of a customer's present or last visit. Everything but Browser, Country and City is what the
+// customer's own browser has said, and may be anything.
 type Facts struct {
 	Page     string `json:"page,omitempty"`     // address, http or https
 	Title    string `json:"title,omitempty"`    // of the page
 	Referrer string `json:"referrer,omitempty"` // address that led to the site
 	Browser  string `json:"browser,omitempty"`  // kind and system
 	Zone     string `json:"zone,omitempty"`     // time zone, such as Europe/Berlin
+	Country  string `json:"country,omitempty"`  // of the address, two capital letters; "" = not known
+	City     string `json:"city,omitempty"`     // of the address
 	At       int64  `json:"at,omitempty"`       // Unix milliseconds
 }
 
@@ -58,6 +60,10 @@ func (f Facts) Kept(level string) Facts {
 		referrer = &url.URL{Scheme: referrer.Scheme, Host: referrer.Host}
 	}
 	f.Page, f.Referrer = addressText(page), addressText(referrer)
+	if level == KeepBasic {
+		f.City = "" // an address that is kept as little as that is cut off, too
+	}
+	f.City = oneLine(f.City, MaxTitleChars)
 	f.Title, f.Browser = oneLine(f.Title, MaxTitleChars), oneLine(f.Browser, MaxTitleChars)
 	if strings.Trim(f.Zone, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/") != "" || len(f.Zone) > maxZoneBytes {
 		f.Zone = ""

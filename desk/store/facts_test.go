@@ -9,12 +9,12 @@ import (
 func TestFactsKept(t *testing.T) {
 	said := Facts{
 		Page: "https://ann:secret@shop.example/cart?order=7#token=x", Title: " Your\n cart\x00 ", Referrer: "https://search.example/find?q=shoes#top",
-		Browser: "Firefox, Windows", Zone: "Europe/Berlin", At: 5,
+		Browser: "Firefox, Windows", Zone: "Europe/Berlin", Country: "DE", City: "Berlin\n", At: 5,
 	}
 	for level, want := range map[string]Facts{
-		KeepBasic: {Page: "https://shop.example/cart", Title: "Your cart", Referrer: "https://search.example", Browser: "Firefox, Windows", Zone: "Europe/Berlin", At: 5},
+		KeepBasic: {Page: "https://shop.example/cart", Title: "Your cart", Referrer: "https://search.example", Browser: "Firefox, Windows", Zone: "Europe/Berlin", Country: "DE", At: 5},
 		KeepFull: {Page: "https://shop.example/cart?order=7", Title: "Your cart", Referrer: "https://search.example/find?q=shoes", Browser: "Firefox, Windows",
-			Zone: "Europe/Berlin", At: 5},
+			Zone: "Europe/Berlin", Country: "DE", City: "Berlin", At: 5},
 		KeepNothing: {}, "": {}, "everything": {},
 	} {
 		if got := said.Kept(level); got != want {

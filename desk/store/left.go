@@ -39,7 +39,7 @@ func (c *LeftMessage) Check() error {
 			why = "is required"
 		}
 		if why != "" {
-			return &FieldError{f.Name, why}
+			return &FieldError{Field: f.Name, Why: why}
 		}
 	}
 	return nil

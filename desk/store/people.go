@@ -40,10 +40,14 @@ type ContactQuery struct {
 	Words   string // each is the beginning of a word of the name, the external id or an attribute, or of a number's digits
 	Site    string
 	Blocked bool
+	Field   string // key of an own field; the contact has a value of it
+	Value   string // and its value begins so, upper and lower case of ASCII are the same; "" = any
+	Exact   bool   // the value is Value, and does not only begin so
 	Cursor  string // of the page before
 	Limit   int    // 1 to MaxContactPage, else MaxContactPage
 
-	// Seen returns a text as the reader sees it. Words find only what is in that. nil is the text itself.
+	// Seen returns a text as the reader sees it. Words find only what is in that, and a value only the whole of what is
+	// shown. nil is the text itself.
 	Seen func(text string) string
 }
 
@@ -60,6 +64,15 @@ func (q *ContactQuery) Keys() []string {
 		keys = []string{digits}
 	}
 	return keys[:min(len(keys), maxContactWords)]
+}
+
+// maxValueKey is how many characters of a value contacts are found by.
+const maxValueKey = 100
+
+// ValueKey returns the value of a query as it is looked for.
+func (q *ContactQuery) ValueKey() string {
+	key := []rune(asciiLower(q.Value))
+	return string(key[:min(len(key), maxValueKey)])
 }
 
 // Shows reports whether a contact still has what was looked for when it is shown to the reader.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/go-eddy/eddy/desk/perm"
 )
 
 // ErrBlocked refuses a contact that staff have blocked.
@@ -145,6 +147,9 @@ type ContactPatch struct {
 	Contact    string
 	Name       string            // "" = as it is
 	Attributes map[string]string // those named are set, "" removes
+	Fields     map[string]string // values of own fields by key, "" removes
+
+	Role perm.Role // of who changes own fields, "" = a program
 }
 
 // MaxAttributes is the largest number of attributes of a contact.
@@ -175,7 +180,8 @@ type StaffReader interface {
 type StaffWrites interface {
 	// SaveMarks raises the marks of conversations. A mark above the last event or below the stored one is ignored.
 	SaveMarks(ctx context.Context, marks []ConvMarks) error
-	// PatchContact changes a contact. The error is ErrTooMany if it would have more than MaxAttributes.
+	// PatchContact changes a contact. The error is ErrTooMany if it would have more than MaxAttributes, and a *FieldError
+	// for a value of an own field.
 	PatchContact(ctx context.Context, p ContactPatch) (Contact, error)
 	// BlockContact blocks or unblocks a contact. A blocked contact can neither open conversations nor write.
 	BlockContact(ctx context.Context, contact string, blocked bool) (Contact, error)

@@ -178,6 +178,7 @@ type Store interface {
 	InvitationWrites
 	IdentityWrites
 	People
+	OwnFieldWrites
 	ReportWrites
 	MailWrites
 	ResetWrites
@@ -205,6 +206,7 @@ type Reader interface {
 	InvitationReader
 	IdentityReader
 	PeopleReader
+	OwnFieldReader
 	MailReader
 	ResetReader
 	PushReader
@@ -305,7 +307,8 @@ type Accounts interface {
 	// for it. An anonymous contact never becomes that contact. The error is ErrBlocked if the contact is blocked,
 	// ErrNotFound if the token stands for another one.
 	IdentifyContact(ctx context.Context, site Site, p Profile, t Token, expires time.Time) (Contact, error)
-	// SaveContact is IdentifyContact without a token. It reports whether the contact is new.
+	// SaveContact is IdentifyContact without a token. It reports whether the contact is new. The error is a *FieldError
+	// for a value of an own field.
 	SaveContact(ctx context.Context, site Site, p Profile) (Contact, bool, error)
 	// DropVisitor revokes a visitor token.
 	DropVisitor(ctx context.Context, t Token) error

@@ -44,7 +44,14 @@ func (db *DB) SaveContact(ctx context.Context, site store.Site, p store.Profile)
 	c, err := written(ctx, db, func(t *tx) (store.Contact, error) {
 		c, made, err := t.identified(site, p)
 		fresh <- made
-		return c, err
+		if err != nil {
+			return c, err
+		}
+		changed, err := t.setFields(c.ID, p.Fields, "")
+		if err != nil || !changed {
+			return c, err
+		}
+		return c, t.tellContact(c.ID)
 	})
 	if err != nil {
 		return c, false, err

@@ -34,7 +34,7 @@ func (db *DB) EraseContact(ctx context.Context, contact string) error {
 // stub takes everything out of a contact. left means that conversations of it may be left, also those that were opened by
 // whoever was merged into it and did not know it yet.
 func (t *tx) stub(contact string, left bool) error {
-	for _, query := range []string{sqlTokensOf, sqlAdopt, sqlDropMerged} {
+	for _, query := range []string{sqlTokensOf, sqlAdopt, sqlDropMerged, sqlDropValues} {
 		if err := t.exec(query, contact); err != nil {
 			return err
 		}

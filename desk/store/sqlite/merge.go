@@ -74,6 +74,7 @@ func (t *tx) merge(a, b *store.Contact) error {
 	}{
 		{sqlMergeInto, []any{string(attributes), shorten(note, store.MaxContactNote), b.Locale, b.Created, b.ID}},
 		{sqlMoveConvs, []any{b.ID, a.ID}}, {sqlMoveTokens, []any{b.ID, a.ID}}, {sqlMoveFiles, []any{b.ID, a.ID}}, {sqlMoveMerged, []any{b.ID, a.ID}},
+		{sqlMoveValues, []any{b.ID, a.ID}}, {sqlDropValues, []any{a.ID}},
 		{sqlMerged, []any{b.ID, visitorName(a.ID), a.ID}},
 	} {
 		if err := t.exec(c.query, c.args...); err != nil {

@@ -86,6 +86,9 @@ func (r *reader) Contacts(ctx context.Context, q store.ContactQuery) (page []sto
 	} else if uuid.Validate(q.Cursor) != nil {
 		return nil, "", store.ErrCursor
 	}
+	if q.Seen != nil && q.Seen(q.Value) != q.Value {
+		return nil, "", nil // the reader may not know whether a contact has it
+	}
 	query, args := contactsWith(&q)
 	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -117,13 +120,16 @@ func (r *reader) Contacts(ctx context.Context, q store.ContactQuery) (page []sto
 // up for each.
 func contactsWith(q *store.ContactQuery) (query string, args []any) {
 	const (
-		spoken = `EXISTS (SELECT 1 FROM conversation c WHERE c.contact = p.id AND c.acted_at > 0) OR EXISTS (SELECT 1 FROM contact_key k WHERE k.contact = p.id)`
-		last   = ` ORDER BY p.id DESC LIMIT ?`
+		spoken = `EXISTS (SELECT 1 FROM conversation c WHERE c.contact = p.id AND c.acted_at > 0) OR EXISTS (SELECT 1 FROM contact_key k WHERE k.contact = p.id)
+			OR EXISTS (SELECT 1 FROM contact_value v WHERE v.contact = p.id)`
+		last = ` ORDER BY p.id DESC LIMIT ?`
 	)
 	end := func(key string) string { return key + string(utf8.MaxRune) }
 	keys := q.Keys()
 	if len(keys) == 0 {
-		return `SELECT ` + contactColumns + `, ` + spoken + ` FROM contact p WHERE p.id < ? AND p.` + isThere + last, []any{q.Cursor, contactsLooked}
+		query, args = `SELECT `+contactColumns+`, `+spoken+` FROM contact p WHERE p.id < ? AND p.`+isThere, []any{q.Cursor}
+		having(q, &query, &args)
+		return query + last, append(args, contactsLooked)
 	}
 	query = `SELECT ` + contactColumns + `, 1 FROM contact p WHERE p.id IN (SELECT k.contact FROM contact_key k WHERE k.key >= ? AND k.key < ?) AND p.id < ? AND p.` + isThere
 	args = []any{keys[0], end(keys[0]), q.Cursor}
@@ -131,5 +137,25 @@ func contactsWith(q *store.ContactQuery) (query string, args []any) {
 		query += ` AND EXISTS (SELECT 1 FROM contact_key k WHERE k.contact = p.id AND k.key >= ? AND k.key < ?)`
 		args = append(args, key, end(key))
 	}
+	having(q, &query, &args)
 	return query + last, append(args, contactsLooked)
+}
+
+// having adds the condition about an own field to a statement.
+func having(q *store.ContactQuery, query *string, args *[]any) {
+	if q.Field == "" {
+		return
+	}
+	const of = ` AND p.id IN (SELECT v.contact FROM contact_value v WHERE v.field = ?`
+	switch value := q.ValueKey(); {
+	case value == "":
+		*query += of + `)`
+		*args = append(*args, q.Field)
+	case q.Exact || q.Seen != nil:
+		*query += of + ` AND lower(substr(v.value, 1, 100)) = ?)`
+		*args = append(*args, q.Field, value)
+	default:
+		*query += of + ` AND lower(substr(v.value, 1, 100)) >= ? AND lower(substr(v.value, 1, 100)) < ?)`
+		*args = append(*args, q.Field, value, value+string(utf8.MaxRune))
+	}
 }

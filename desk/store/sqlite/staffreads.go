@@ -299,6 +299,9 @@ func (db *DB) PatchContact(ctx context.Context, p store.ContactPatch) (store.Con
 		if len(c.Attributes) > store.MaxAttributes {
 			return store.ErrTooMany
 		}
+		if _, err := t.setFields(c.ID, p.Fields, p.Role); err != nil {
+			return err
+		}
 		attributes, err := json.Marshal(c.Attributes)
 		if err != nil {
 			return err

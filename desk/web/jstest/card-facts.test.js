@@ -36,10 +36,21 @@ test('the history says what the row does not: the page, and all of a closed chat
 
 test('the visit: what is known, and nothing that is no address or time zone', () => {
 	const noon = Date.UTC(2026, 6, 1, 12);
-	const got = { contact: { created: hour }, chats: 3, visit: { page: 'https://shop.example/cart', title: 'Cart <b>', referrer: 'https://search.example', browser: 'Firefox, Windows', zone: 'Europe/Berlin' } };
+	const got = { contact: { created: hour }, chats: 3, visit: { page: 'https://shop.example/cart', title: 'Cart <b>', referrer: 'https://search.example', browser: 'Firefox, Windows', zone: 'Europe/Berlin', country: 'DE', city: 'Berlin' } };
 	assert.deepEqual(visitOf(got, noon), [
 		['card.now', 'shop.example/cart', 'https://shop.example/cart'], ['card.title', 'Cart <b>'], ['card.referrer', 'search.example/', 'https://search.example/'],
-		['card.browser', 'Firefox, Windows'], ['card.zone', '02:00 PM (Europe/Berlin)'], ['card.first', moment(hour)], ['card.before', '2'],
+		['card.browser', 'Firefox, Windows'], ['card.zone', '02:00 PM (Europe/Berlin)'], ['card.place', 'Berlin, Germany'], ['card.first', moment(hour)], ['card.before', '2'],
 	]);
 	assert.deepEqual(visitOf({ contact: { created: 0 }, visit: { zone: 'Nowhere/Land', referrer: 'javascript:alert(1)' } }, noon), [['card.referrer', 'javascript:alert(1)'], ['card.before', '0']]);
+});
+
+test('the place: country and city, the country alone, and nothing of what is no country', () => {
+	const place = (visit) => visitOf({ contact: { created: 0 }, visit }, 0).find(([label]) => label === 'card.place')?.[1];
+	assert.equal(place({ country: 'CN' }), 'China');
+	assert.equal(place({}), undefined);
+	assert.equal(place({ country: 'ZQ' }), 'ZQ');
+	assert.equal(place({ country: '••••', city: 'Bern' }), 'Bern');
+	setLocale('zh-CN');
+	assert.equal(place({ country: 'DE', city: 'Berlin' }), 'Berlin, 德国');
+	setLocale('en');
 });

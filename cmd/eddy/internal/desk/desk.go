@@ -57,6 +57,7 @@ type deskFlags struct {
 	push         bool
 	uploads      uploadFlags
 	mail         mailFlags
+	places       places
 }
 
 func (f *deskFlags) check() error {
@@ -203,6 +204,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	f.registerPush(cmd)
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
+	f.places.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newVersion(t, &f), newUser(t, &f))
@@ -231,6 +233,12 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 		}
 	}
 	defer end()
+	forget, err := f.places.open(t)
+	if err != nil {
+		return err
+	}
+	defer forget()
+	o.Places = f.places.file
 	steps := opening{t: t}
 	o.Checking, o.Migrating = steps.checking, steps.migrating
 	d, err := desk.Open(ctx, o)

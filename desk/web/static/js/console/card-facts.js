@@ -2,7 +2,8 @@
 // never what this page happens to have loaded.
 
 import { stateText } from './chat-words.js';
-import { locale, localeName, moment, t } from '../core/i18n.js';
+import './own-texts.js';
+import { locale, localeName, moment, regionName, t } from '../core/i18n.js';
 
 /**
  * @param {{contact: {online: boolean|null}, head: object|null, row: object|undefined}} chat
@@ -37,9 +38,16 @@ export function visitOf({ contact, visit = {}, chats = 0 }, now) {
 		['card.referrer', ...linkTo(visit.referrer)],
 		['card.browser', visit.browser ?? ''],
 		['card.zone', localTime(visit.zone, now)],
+		['card.place', placeName(visit)],
 		['card.first', contact.created ? moment(contact.created) : ''],
 		['card.before', String(Math.max(chats - 1, 0))],
 	].filter(([, value]) => value !== '');
+}
+
+/** City and country in the language in use. @param {{country?: string, city?: string}} visit */
+export function placeName({ country = '', city = '' }) {
+	if (!/^[A-Z]{2}$/.test(country)) return city;
+	return [city, regionName(country)].filter(Boolean).join(', ');
 }
 
 // The time of day where the customer is; the name of the zone is the customer's word.

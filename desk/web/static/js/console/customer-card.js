@@ -5,6 +5,7 @@ import { el, icon, setAttr, setChildren, setText } from '../core/dom.js';
 import { changeOf, maxAttributes, rowsOf } from './attributes.js';
 import { CardPerson } from './card-person.js';
 import { factsOf, visitOf } from './card-facts.js';
+import { OwnInputs, ownRows } from './own-fields.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { PriorityField } from './priority-field.js';
@@ -199,7 +200,7 @@ export class CustomerCard {
 	}
 
 	#drawAttributes(contact) {
-		const rows = [{ key: t('card.name'), value: contact.name }, ...rowsOf(contact.attributes)];
+		const rows = [{ key: t('card.name'), value: contact.name }, ...ownRows(this.panel.value.own, contact.fields), ...rowsOf(contact.attributes)];
 		if (contact.external) rows.push({ key: t('card.external'), value: contact.external });
 		setChildren(this.known, rows.map((r) => [el('dt', { text: r.key }), el('dd', { text: r.value, dir: 'auto' })]).flat());
 		setChildren(this.attributes, [this.known, this.staff.can('serve') && this.edit]);
@@ -208,6 +209,7 @@ export class CustomerCard {
 	#edit(contact) {
 		this.editing = true;
 		const name = el('input', { class: 'input', maxlength: '80', value: contact.name, aria: { label: t('card.name') }, data: { testid: 'edit-name' } });
+		const own = new OwnInputs(this.panel.value.own, contact.fields);
 		const list = el('div', { class: 'edit-rows' });
 		const addRow = ({ key = '', value = '' } = {}) => {
 			const row = el('div', { class: 'edit-row' },
@@ -227,7 +229,7 @@ export class CustomerCard {
 			this.#drawContact();
 			this.attributes.querySelector('button')?.focus();
 		};
-		const form = el('form', { class: 'edit' }, el('label', { class: 'field' }, el('span', { text: t('card.name') }), name), list, add, error,
+		const form = el('form', { class: 'edit' }, el('label', { class: 'field' }, el('span', { text: t('card.name') }), name), ...own.nodes, list, add, error,
 			el('div', { class: 'dialog-buttons' },
 				el('button', { type: 'button', class: 'button small', text: t('cancel'), on: { click: done } }),
 				el('button', { type: 'submit', class: 'button small primary', text: t('save'), data: { testid: 'edit-save' } })));
@@ -240,11 +242,11 @@ export class CustomerCard {
 				return;
 			}
 			try {
-				const { contact: saved } = await this.on.patch(contact.id, { name: name.value.trim(), attributes: change });
+				const { contact: saved } = await this.on.patch(contact.id, { name: name.value.trim(), attributes: change, fields: own.change() });
 				this.panel.value = { ...this.panel.value, contact: saved };
 				done();
-			} catch {
-				setText(error, t('card.edit.failed'));
+			} catch (err) {
+				setText(error, own.refusal(err) || t('card.edit.failed'));
 			}
 		});
 		form.addEventListener('keydown', (e) => {

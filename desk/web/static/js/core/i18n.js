@@ -346,6 +346,15 @@ export function localeName(tag) {
 	}
 }
 
+/** A country by its name in the language in use: Germany, 德国. */
+export function regionName(code) {
+	try {
+		return format(Intl.DisplayNames, { type: 'region' }).of(code);
+	} catch {
+		return code; // not a country
+	}
+}
+
 /** A language in two letters. */
 export function localeMark(tag) {
 	return tag.split('-', 1)[0].slice(0, 3).toUpperCase();
