@@ -50,6 +50,11 @@ func TestHostileProgram(t *testing.T) {
 		{"/api/v1/reports?by=all&from=0&to=1", 400, "by"},
 		{"/api/v1/reports?by=day&from=0&to=99999999999999", 400, "400 days"},
 		{"/api/v1/reports?by=day&from=0&to=1&format=csv", 400, "format"},
+		{"/api/v1/reports?by=day&from=0&to=1&site=none", 400, `site is \"none\"`},
+		{"/api/v1/reports?by=day&from=0&to=1&group=none", 400, `group is \"none\"`},
+		{"/api/v1/reports?by=day&from=0&to=1&agent=none", 400, `agent is \"none\"`},
+		{"/api/v1/reports?by=day&from=0&to=1&tag=" + strings.Repeat("t", 41), 400, "tag has 41 characters, the limit is 40"},
+		{"/api/v1/reports?by=day&from=0&to=1&tag=ann%40example.com", 400, "masked"},
 	} {
 		status, data := p.ask("GET", c.path, "")
 		if status != c.want || !strings.Contains(string(data), c.text) {

@@ -193,6 +193,9 @@ func TestProgram(t *testing.T) {
 	if report := get[api.Report](p, "/api/v1/reports?by=site&"+period); len(report.Rows) != 1 || report.Rows[0].Opened != 1 || report.Rows[0].Closed != 1 {
 		t.Errorf("%+v", report)
 	}
+	if report := get[api.Report](p, "/api/v1/reports?by=site&tag=nobody's&"+period); len(report.Rows) != 0 || report.Total.Opened != 0 {
+		t.Errorf("of a tag that nothing has: %+v", report)
+	}
 	if c := get[api.Contact](p, "/api/v1/contacts/"+ann.Me().ID); c.ID != ann.Me().ID || c.Site != "demo" {
 		t.Errorf("%+v", c)
 	}

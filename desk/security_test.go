@@ -35,7 +35,7 @@ func routeRights() map[string]string {
 		"GET /api/v1/agent/me": "asmr", "POST /api/v1/agent/ticket": "asmr", "POST /api/v1/agent/password": "asmr",
 		"GET /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters": "asmr", "POST /api/v1/agent/filters/drop": "asmr",
 		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm", "GET /api/v1/agent/contacts/{id}/export": "sm",
-		"GET /wall": "smr", "GET /wall/reports": "asmr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "asmr",
+		"GET /wall": "smr", "GET /wall/reports": "asmr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "asmr", "GET /api/v1/supervisor/reports/choices": "asmr",
 		"POST /api/v1/supervisor/agents/{id}/status": "sm",
 		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "smr", "GET /admin/contacts": "smr", "GET /admin/contacts/{id}": "smr",
 	}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 // body is a request's Body: the loop puts bytes in, the handler reads them.
 type body struct {
-	pipe
+	httpserve.Pipe
 	ex     *exchange
 	merged bool // the trailer fields are in the request; the handler's goroutine owns it
 
@@ -63,14 +64,14 @@ func (b *body) discard(n int) bool {
 // 100 Continue to a client that waits for it. At the end Read adds the trailer fields to the request, as net/http does.
 func (b *body) Read(p []byte) (int, error) {
 	b.ex.sendContinue()
-	if len(p) > 0 && !b.ready() {
+	if len(p) > 0 && !b.Ready() {
 		b.ex.place.Leave()
 		defer b.ex.place.Return()
 	}
-	n, err := b.pipe.Read(p)
+	n, err := b.Pipe.Read(p)
 	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped
 		b.merged = true
-		mergeTrailer(&b.ex.req.Trailer, b.trailer)
+		mergeTrailer(&b.ex.req.Trailer, b.Trailer())
 	}
 	return n, err
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 // clientBody is the body of a response. Reads block their goroutine; while nobody reads, the connection is not read
 // beyond Transport.BodyBuffer.
 type clientBody struct {
-	pipe
+	httpserve.Pipe
 	cc     *clientConn
 	call   *call
 	resp   *http.Response
@@ -23,27 +25,24 @@ type clientBody struct {
 
 func newClientBody(cc *clientConn, c *call, resp *http.Response) *clientBody {
 	b := &clientBody{cc: cc, call: c, resp: resp}
-	b.init(cc.conn, cc.t.BodyBuffer)
+	b.Init(cc.conn, nil, cc.t.BodyBuffer)
 	return b
 }
 
 // Read implements io.Reader. At the end Read adds the trailer fields to the response.
 func (b *clientBody) Read(p []byte) (int, error) {
-	n, err := b.pipe.Read(p)
+	n, err := b.Pipe.Read(p)
 	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped
 		b.merged = true
-		mergeTrailer(&b.resp.Trailer, b.trailer)
+		mergeTrailer(&b.resp.Trailer, b.Trailer())
 	}
 	return n, err
 }
 
 // Close implements io.Closer. If the body has not arrived in full, Close ends its connection.
 func (b *clientBody) Close() error {
-	_ = b.pipe.Close() // never fails
-	b.mu.Lock()
-	ended := b.err != nil
-	b.mu.Unlock()
-	if !ended {
+	_ = b.Pipe.Close() // never fails
+	if !b.Ended() {
 		b.cc.abort(b.call, http.ErrBodyReadAfterClose)
 	}
 	return nil
@@ -74,7 +73,7 @@ func ReadBody(resp *http.Response, most int64, done func([]byte, error)) error {
 // add takes body bytes that have arrived. Loop only.
 func (b *clientBody) add(data []byte) error {
 	if b.collect == nil {
-		b.put(data)
+		b.Put(data)
 		return nil
 	}
 	if int64(len(data)) > b.most-int64(len(b.whole)) {
@@ -86,7 +85,7 @@ func (b *clientBody) add(data []byte) error {
 
 // end completes the body: err is io.EOF after the last byte, otherwise the failure. Loop only.
 func (b *clientBody) end(err error, trailer http.Header) {
-	b.pipe.end(err, trailer)
+	b.Pipe.End(err, trailer)
 	if b.collect == nil {
 		return
 	}

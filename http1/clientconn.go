@@ -265,7 +265,7 @@ func (cc *clientConn) Decode(_ *eddy.Context, view []byte) (int, error) {
 func (cc *clientConn) decodeBody(view []byte) (int, error) {
 	used := 0
 	for !cc.frame.done() {
-		room := cc.body.room()
+		room := cc.body.Room()
 		data, n, err := cc.frame.next(view[used:], room)
 		if err != nil {
 			return 0, cc.garbage(err)
@@ -277,7 +277,7 @@ func (cc *clientConn) decodeBody(view []byte) (int, error) {
 		if n > 0 {
 			continue
 		}
-		if used < len(view) && room == 0 && !cc.body.hold() {
+		if used < len(view) && room == 0 && !cc.body.Hold() {
 			continue
 		}
 		return used, nil

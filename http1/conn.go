@@ -175,21 +175,21 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	ex, b := sc.ex, sc.ex.body
 	used := 0
 	for !b.frame.done() {
-		room := b.room()
+		room := b.Room()
 		data, n, err := b.frame.next(view[used:], room)
 		if err != nil {
 			return 0, sc.failBody(err)
 		}
 		used += n
 		b.keep(len(data))
-		if dropped := b.put(data); b.discard(dropped) {
+		if dropped := b.Put(data); b.discard(dropped) {
 			return 0, sc.giveUp(errDiscardLimit)
 		}
 		if n > 0 {
 			continue
 		}
 		if used < len(view) && room == 0 && b.frame.state == bodyData {
-			if !b.hold() {
+			if !b.Hold() {
 				continue
 			}
 			return used, nil
@@ -201,7 +201,7 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	if b.await != nil && b.await.late != nil {
 		b.await.late.Stop()
 	}
-	b.end(io.EOF, b.frame.trailer)
+	b.End(io.EOF, b.frame.trailer)
 	sc.state = stateWait
 	switch {
 	case ex.answered:
@@ -245,11 +245,11 @@ func (sc *serverConn) failBody(err *requestError) error {
 func (sc *serverConn) abort(status int, msg string, cause error) {
 	ex := sc.ex
 	sc.state = stateOver
-	if !ex.answered && ex.tryAbort() { // before body.end below wakes the handler, which could answer first
+	if !ex.answered && ex.tryAbort() { // before body.End below wakes the handler, which could answer first
 		sc.write(sc.f.appendPlain(nil, plain{status: status, text: msg, closing: true, isHead: ex.w.isHead}))
 	}
 	if ex.body != nil {
-		ex.body.end(cause, nil)
+		ex.body.End(cause, nil)
 	}
 }
 
@@ -325,7 +325,7 @@ func (sc *serverConn) inputClosed() {
 	switch {
 	case sc.ex == nil:
 	case sc.state == stateBody:
-		sc.ex.body.end(io.ErrUnexpectedEOF, nil)
+		sc.ex.body.End(io.ErrUnexpectedEOF, nil)
 		sc.conn.CloseWith(eddy.CloseIncompleteRequest, fmt.Errorf("http1: the body ended early: %w", io.ErrUnexpectedEOF))
 	default:
 		sc.ex.inputClosed.Store(true)

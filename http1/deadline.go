@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 var (
@@ -63,6 +64,13 @@ func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 	return err
 }
 
+// requestContext is the request's context. It is cancelled when the connection ends, when its BaseContext ends and when the
+// handler returns.
+type requestContext struct {
+	httpserve.Context
+	request eddy.Request
+}
+
 // Deadline implements context.Context and returns the server's handler
 // deadline, or that of the connection's BaseContext if that is earlier.
 func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadline() }
@@ -70,16 +78,12 @@ func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadlin
 // Err implements context.Context and returns context.DeadlineExceeded when the
 // handler deadline has closed the connection.
 func (c *requestContext) Err() error {
-	e := c.end.Load()
-	if e == nil && c.ex.conn.BaseContext().Err() != nil {
-		c.Done() // ends with it, so that the error stays
-		e = c.end.Load()
-	}
-	if e == nil || e.Err() == nil {
+	err := c.Ended()
+	if err == nil {
 		return nil
 	}
-	if end := c.ex.conn.CloseError(); end != nil && end.Reason == eddy.CloseHandlerTimeout {
+	if end := c.Conn.CloseError(); end != nil && end.Reason == eddy.CloseHandlerTimeout {
 		return context.DeadlineExceeded
 	}
-	return e.Err()
+	return err
 }

@@ -6,6 +6,8 @@
 //	srv := &eddy.Server{Init: http1.NewHandler(mux, pool, http1.Options{}).Init}
 //	err = srv.ListenAndServe("tcp", "127.0.0.1:8080")
 //
+// Package http2 runs the same handlers for clients of HTTP/2.
+//
 // [Transport] is the client. docs/http.md has the limits and the answers beyond
 // them.
 //

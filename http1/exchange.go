@@ -71,10 +71,10 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 		http11: h.minor > 0, keepAlive: h.keepAlive(),
 	}
 	ex.place.Owner = sc.owner()
-	ex.ctx.ex = ex
+	ex.ctx.Conn, ex.ctx.Place = sc.conn, &ex.place
 	ex.req = sc.f.blank.WithContext(&ex.ctx)
 	if err := h.request(ex.req, view, n); err != nil {
-		ex.ctx.cancel()
+		ex.ctx.Cancel()
 		return nil, err
 	}
 	sc.served++
@@ -89,7 +89,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.pool = to.Pool
 	if h.hasBody() {
 		if err := ex.initBody(h, to); err != nil {
-			ex.ctx.cancel()
+			ex.ctx.Cancel()
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 	if h.chunked {
 		b.length = -1
 	}
-	b.init(ex.conn, limit)
+	b.Init(ex.conn, nil, limit)
 	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // complete > 0: onLoop has sent 100 Continue already
 	ex.body, ex.req.Body = b, b
 	return nil
@@ -126,7 +126,7 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 func (ex *exchange) Run() {
 	returned := false
 	defer func() {
-		ex.ctx.cancel()
+		ex.ctx.Cancel()
 		if !returned {
 			ex.failed(recover())
 		}
@@ -216,7 +216,7 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 
 // endRequest ends the accounting of the request. Loop only.
 func (ex *exchange) endRequest() {
-	ex.ctx.cancel()
+	ex.ctx.Cancel()
 	ex.body.unkeep()
 	if !ex.ended {
 		ex.ended = true
@@ -228,7 +228,7 @@ func (ex *exchange) endRequest() {
 func (ex *exchange) disconnected() {
 	ex.tryAbort()
 	if ex.body != nil {
-		ex.body.end(io.ErrUnexpectedEOF, nil)
+		ex.body.End(io.ErrUnexpectedEOF, nil)
 	}
 	ex.endRequest()
 }
@@ -286,7 +286,7 @@ func (ex *exchange) waitsContinue() bool {
 
 // tooMuchLeft reports whether the rest of the body is longer than MaxDiscard.
 func (ex *exchange) tooMuchLeft() bool {
-	return ex.body != nil && ex.body.missing(ex.body.length) > ex.f.opts.MaxDiscard
+	return ex.body != nil && ex.body.Missing(ex.body.length) > ex.f.opts.MaxDiscard
 }
 
 // write sends a part of the response, bytes or a file, from the handler's goroutine. While the client does not read, write

@@ -33,7 +33,7 @@ type Factory struct {
 	date    atomic.Pointer[dateLine]
 	heads   sync.Pool // *head
 	buffers sync.Pool // *buffers
-	loops   sync.Pool // *LoopResponse
+	loops   sync.Pool // *loopExchange
 	stats   counters
 }
 
@@ -52,7 +52,7 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	f.decoder = &decoder{f}
 	f.dispatcher = &dispatcher{f}
 	f.heads.New = func() any { return new(head) }
-	f.loops.New = func() any { return &LoopResponse{f: f} }
+	f.loops.New = func() any { return new(loopExchange) }
 	f.buffers.New = func() any { return newBuffers() }
 	return f
 }

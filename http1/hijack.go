@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 // Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through a net.Conn.
@@ -28,7 +29,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	switch {
 	case w.hijacked:
 		return nil, nil, http.ErrHijacked
-	case ex.body != nil && !ex.body.complete():
+	case ex.body != nil && !ex.body.Complete():
 		return nil, nil, errors.New("http1: Hijack of a request whose body was not read to its end")
 	case w.status != 0:
 		if err := w.flush(); err != nil {
@@ -50,7 +51,8 @@ const hijackedName = "http1.hijacked"
 // hijacked is a connection in the hands of a handler. The handler's goroutines see a net.Conn, the loop sees the only
 // handler of the pipeline.
 type hijacked struct {
-	in            pipe
+	in            httpserve.Pipe
+	conn          *eddy.Conn
 	local, remote net.Addr
 	over          atomic.Bool // finish has run
 
@@ -59,14 +61,14 @@ type hijacked struct {
 }
 
 func newHijacked(ex *exchange) *hijacked {
-	h := &hijacked{local: net.TCPAddrFromAddrPort(ex.conn.LocalAddr()), remote: net.TCPAddrFromAddrPort(ex.conn.RemoteAddr())}
-	h.in.init(ex.conn, ex.f.opts.BodyBuffer)
+	h := &hijacked{conn: ex.conn, local: net.TCPAddrFromAddrPort(ex.conn.LocalAddr()), remote: net.TCPAddrFromAddrPort(ex.conn.RemoteAddr())}
+	h.in.Init(ex.conn, nil, ex.f.opts.BodyBuffer)
 	return h
 }
 
 // install makes h the connection's handler. Loop only.
 func (h *hijacked) install(p *eddy.Pipeline) error {
-	c := h.in.conn
+	c := h.conn
 	if err := c.SetDeadlines(new(eddy.Deadlines)); err != nil {
 		return err
 	}
@@ -76,21 +78,21 @@ func (h *hijacked) install(p *eddy.Pipeline) error {
 
 // Decode implements eddy.Decoder.
 func (h *hijacked) Decode(_ *eddy.Context, view []byte) (int, error) {
-	n := min(h.in.room(), len(view))
-	if n == 0 && h.in.hold() {
+	n := min(h.in.Room(), len(view))
+	if n == 0 && h.in.Hold() {
 		return 0, nil
 	}
 	if n == 0 {
-		n = min(h.in.room(), len(view))
+		n = min(h.in.Room(), len(view))
 	}
-	h.in.put(view[:n])
+	h.in.Put(view[:n])
 	return n, nil
 }
 
 // HandleEvent implements eddy.EventHandler.
 func (h *hijacked) HandleEvent(ctx *eddy.Context, ev any) error {
 	if _, ok := ev.(eddy.InputClosedEvent); ok {
-		h.in.end(io.EOF, nil)
+		h.in.End(io.EOF, nil)
 	}
 	ctx.FireEvent(ev)
 	return nil
@@ -102,14 +104,14 @@ func (h *hijacked) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, _ err
 	if reason == eddy.ClosePeerClosed {
 		err = io.EOF
 	}
-	h.in.end(err, nil)
+	h.in.End(err, nil)
 	h.finish()
 }
 
 // finish ends, once, the request that install began. Until then a draining server keeps the connection.
 func (h *hijacked) finish() {
 	if h.over.CompareAndSwap(false, true) {
-		h.in.conn.End()
+		h.conn.End()
 	}
 }
 
@@ -138,7 +140,7 @@ func (h *hijacked) Write(p []byte) (int, error) {
 	}
 	for done := 0; done < len(p); {
 		n := min(len(p)-done, maxPiece)
-		err := h.in.conn.WriteContext(ctx, append([]byte(nil), p[done:done+n]...))
+		err := h.conn.WriteContext(ctx, append([]byte(nil), p[done:done+n]...))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			return done, os.ErrDeadlineExceeded
@@ -155,7 +157,7 @@ func (h *hijacked) Write(p []byte) (int, error) {
 // Close implements net.Conn. The connection ends after everything written was sent; Close does not wait for that.
 func (h *hijacked) Close() error {
 	_ = h.in.Close() // never fails
-	h.in.conn.CloseAfterFlush(eddy.CloseNormal)
+	h.conn.CloseAfterFlush(eddy.CloseNormal)
 	h.finish()
 	return nil
 }
@@ -174,7 +176,7 @@ func (h *hijacked) SetDeadline(t time.Time) error {
 
 // SetReadDeadline implements net.Conn.
 func (h *hijacked) SetReadDeadline(t time.Time) error {
-	h.in.setDeadline(t)
+	h.in.SetDeadline(t)
 	return nil
 }
 

@@ -21,7 +21,7 @@ func loopSite(w *LoopResponse, r *LoopRequest) bool {
 	if !strings.HasPrefix(string(r.Path()), "/loop") {
 		return false
 	}
-	w.body = w.body[:0]
+	w.Body = w.Body[:0]
 	switch string(r.Path()) {
 	case "/loop/none":
 		w.SetStatus(http.StatusNoContent)

@@ -5,10 +5,8 @@ import (
 	"net/http"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
-
-// placeKey is the context key of the request's place in its pool.
-type placeKey struct{}
 
 // Wait calls f and lets other requests have the handler's worker until f returns. Use Wait in a handler that waits for
 // something of its own before it answers, such as the event of a long poll. ctx is the request's context or derived from it:
@@ -24,13 +22,7 @@ type placeKey struct{}
 // one. A Write that blocks, a body that has not come and a stream (from the first Flush on) need no Wait.
 // executor.Options.Parked bounds the waiting handlers. With another context, or when the request is over, Wait only calls f.
 // Any goroutine but a loop's.
-func Wait(ctx context.Context, f func()) {
-	if place, ok := ctx.Value(placeKey{}).(*executor.Place); ok {
-		place.Leave()
-		defer place.Return()
-	}
-	f()
-}
+func Wait(ctx context.Context, f func()) { httpserve.Wait(ctx, f) }
 
 // Place implements executor.Placed.
 func (ex *exchange) Place() *executor.Place { return &ex.place }

@@ -212,7 +212,7 @@ func TestWaitElsewhere(t *testing.T) {
 // A body that is there and a response that is taken cost no place.
 func TestHandlersThatNeedNotWait(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
-		testkit.Eventually(t, "the body", r.Body.(*body).ready)
+		testkit.Eventually(t, "the body", r.Body.(*body).Ready)
 		echo(w, r)
 	})
 	c := s.dial()

@@ -197,7 +197,7 @@ func (w *response) SetReadDeadline(t time.Time) error {
 		return http.ErrHijacked
 	}
 	if w.ex.body != nil {
-		w.ex.body.setDeadline(t)
+		w.ex.body.SetDeadline(t)
 	}
 	return nil
 }

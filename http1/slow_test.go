@@ -125,7 +125,7 @@ func TestBodyDeadlineSparesHeldClients(t *testing.T) {
 		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+big(200000))
 	}()
 	b := testkit.Receive(t, "the request", entered)
-	testkit.Eventually(t, "the pipe to fill", b.holds)
+	testkit.Eventually(t, "the pipe to fill", b.Holds)
 	s.clock.Advance(2 * timeout)
 	s.lives(1)
 	close(goOn)
@@ -216,17 +216,15 @@ func TestBodyBackpressure(t *testing.T) {
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	b := <-entered
-	testkit.Eventually(t, "the pipe to fill", b.holds)
+	testkit.Eventually(t, "the pipe to fill", b.Holds)
 	testkit.Eventually(t, "the client to stand still", stands(&sent))
 	last := sent.Load()
 	if last >= size/2 {
 		t.Errorf("the client could send %d bytes to a handler that reads none", last)
 	}
-	b.mu.Lock()
-	if len(b.ring) > 32<<10 || b.n > 32<<10 {
-		t.Errorf("pipe of %d bytes holds %d, limit %d", len(b.ring), b.n, 32<<10)
+	if n, memory := b.Buffered(); memory > 32<<10 || n > 32<<10 {
+		t.Errorf("pipe of %d bytes holds %d, limit %d", memory, n, 32<<10)
 	}
-	b.mu.Unlock()
 	close(goOn)
 	if _, text := c.response("POST"); text != "hello" {
 		t.Errorf("%q", text)

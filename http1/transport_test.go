@@ -816,7 +816,7 @@ func TestTransportBackpressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := resp.Body.(*clientBody)
-	testkit.Eventually(t, "the pipe to fill", b.holds)
+	testkit.Eventually(t, "the pipe to fill", b.Holds)
 	testkit.Eventually(t, "the server to stand still", stands(&sent))
 	last := sent.Load()
 	if last >= size/2 {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/ring"
@@ -69,7 +70,7 @@ func everything(t *testing.T) []Source {
 	return []Source{
 		Server("srv", srv), Dialer("out", &eddy.Dialer{}), Group("shared", &eddy.Group{}), Pool("work", pool),
 		Keyed("keyed", executor.NewKeyed[int](pool, 0, 0)), Lanes("lanes", lanes), Ring("queue", queue), Spill("spill", spill),
-		HTTP("web", http1.NewHandler(http.NotFoundHandler(), pool, http1.Options{})), Transport("out", &http1.Transport{}), TLS("tls", &tlsx.Layer{}),
+		HTTP("web", http1.NewHandler(http.NotFoundHandler(), pool, http1.Options{})), HTTP2("web2", http2.NewHandler(http.NotFoundHandler(), pool, http2.Options{})), Transport("out", &http1.Transport{}), TLS("tls", &tlsx.Layer{}),
 		Responder("frames", responder), Class("typing", &eddy.MessageClass{}), WebSocket("ws", &websocket.Stats{}), Hub("all", hub), Compression("z", z),
 		RPCServer("api", server), RPCClient("peer", client),
 	}

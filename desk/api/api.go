@@ -146,6 +146,6 @@ func Calls() []Call {
 		taking("POST /api/v1/contacts", perm.KeyWrite, (*API).save),
 		taking("PATCH /api/v1/contacts/{id}", perm.KeyWrite, (*API).patch),
 		waiting(calling("GET /api/v1/events", perm.KeyEvents, (*API).feed, "after", "limit", "wait")),
-		calling("GET /api/v1/reports", perm.KeyReports, (*API).report, "by", "from", "to", "offset", "zone", "site", "group", "agent"),
+		calling("GET /api/v1/reports", perm.KeyReports, (*API).report, "by", "from", "to", "offset", "zone", "site", "group", "agent", "tag"),
 	}
 }

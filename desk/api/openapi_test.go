@@ -225,6 +225,11 @@ func TestDescribedLimits(t *testing.T) {
 			}
 		}
 	}
+	for _, p := range d.Paths["/api/v1/reports"]["get"].Parameters {
+		if p.Name == "tag" && p.Schema.MaxLength != proto.MaxTagChars {
+			t.Errorf("tag of a report: %d", p.Schema.MaxLength)
+		}
+	}
 	for _, p := range d.Paths["/api/v1/conversations/{id}/messages"]["post"].Parameters {
 		if p.Name == "Idempotency-Key" && p.Schema.MaxLength != maxIdempotent {
 			t.Errorf("Idempotency-Key: %d", p.Schema.MaxLength)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,14 +26,22 @@ const maxReportName = 64
 
 // reportQuery reads the query of a report. The error is the text to show.
 func reportQuery(v url.Values) (q store.ReportQuery, err error) {
+	for name, values := range v {
+		if len(values) > 1 && err == nil {
+			err = fmt.Errorf("%.40q is given %d times, a report takes it once", name, len(values))
+		}
+	}
 	number := func(name string) (n int64) {
 		var bad error
 		if n, bad = strconv.ParseInt(v.Get(name), 10, 64); bad != nil && err == nil {
-			err = errors.New(name + " must be a time in milliseconds")
+			err = fmt.Errorf("%s is %.40q, it must be a time in milliseconds", name, v.Get(name))
 		}
 		return n
 	}
-	q = store.ReportQuery{From: number("from"), To: number("to"), By: store.By(v.Get("by")), Site: v.Get("site"), Group: v.Get("group"), Agent: v.Get("agent")}
+	q = store.ReportQuery{
+		From: number("from"), To: number("to"), By: store.By(v.Get("by")),
+		Site: v.Get("site"), Group: v.Get("group"), Agent: v.Get("agent"), Tag: strings.TrimSpace(v.Get("tag")),
+	}
 	if v.Has("offset") {
 		q.Offset = number("offset")
 	}
@@ -41,8 +50,11 @@ func reportQuery(v url.Values) (q store.ReportQuery, err error) {
 			err = fmt.Errorf("%s has %d bytes, the limit is %d", name, n, maxReportName)
 		}
 	}
+	if n := utf8.RuneCountInString(q.Tag); n > proto.MaxTagChars && err == nil {
+		err = fmt.Errorf("tag has %d characters, the limit is %d", n, proto.MaxTagChars)
+	}
 	if err == nil && (!q.By.Valid() || q.By == store.ByAll) {
-		err = errors.New(`by must be "day", "hour", "agent", "group", "site" or "tag"`)
+		err = fmt.Errorf(`by is %.40q, it must be "day", "hour", "agent", "group", "site" or "tag"`, string(q.By))
 	}
 	if zone := v.Get("zone"); zone != "" && err == nil {
 		if q.Zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
@@ -50,6 +62,39 @@ func reportQuery(v url.Values) (q store.ReportQuery, err error) {
 		}
 	}
 	return q, err
+}
+
+// checkFilter refuses a filter by what does not exist, and by a text that the reader may not see, because the numbers would
+// confirm it.
+func (f *Front) checkFilter(ctx context.Context, q *store.ReportQuery, private bool) error {
+	cold := f.store.Cold()
+	for _, c := range []struct {
+		name, id string
+		find     func() error
+	}{
+		{"site", q.Site, func() error { _, err := cold.Site(ctx, q.Site); return err }},
+		{"group", q.Group, func() error {
+			groups, err := cold.Groups(ctx)
+			if err == nil && !slices.ContainsFunc(groups, func(g store.Group) bool { return g.ID == q.Group }) {
+				err = store.ErrNotFound
+			}
+			return err
+		}},
+		{"agent", q.Agent, func() error { _, err := cold.AgentByID(ctx, q.Agent); return err }},
+	} {
+		if c.id == "" {
+			continue
+		}
+		if err := c.find(); errors.Is(err, store.ErrNotFound) {
+			return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("%s is %.40q: there is none with this id.", c.name, c.id)}
+		} else if err != nil {
+			return err
+		}
+	}
+	if !private && mask.Text(q.Tag) != q.Tag {
+		return &proto.Error{Code: proto.CodeBadRequest, Text: "tag holds an address or a number, which is masked for you, so you cannot ask for it."}
+	}
+	return nil
 }
 
 // readReport reads a report for a program.
@@ -64,6 +109,9 @@ func (f *Front) readReport(ctx context.Context, v url.Values) (api.Report, error
 // runReport reads a report. Errors about the query and about the time it takes are *proto.Error. Tags are texts of agents,
 // so that private is needed to see them as they are.
 func (f *Front) runReport(ctx context.Context, q store.ReportQuery, private bool) (api.Report, error) {
+	if err := f.checkFilter(ctx, &q, private); err != nil {
+		return api.Report{}, err
+	}
 	rows, total, err := f.store.Background().ReportTotal(ctx, q)
 	r := api.Report{Rows: append([]store.ReportRow{}, rows...), Total: total}
 	for i := range r.Rows {

@@ -29,6 +29,7 @@ func (f *Front) wallRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /wall/reports", f.staff(anyStaff, f.staffPage("reports.html")))
 	mux.HandleFunc("GET /api/v1/supervisor/wall", f.staffIn(f.places.wall, f.within(wallTimeout), perm.ViewWall, f.wall))
 	mux.HandleFunc("GET /api/v1/supervisor/reports", f.staffIn(f.places.reports, f.within(reportTimeout), anyStaff, f.report))
+	mux.HandleFunc("GET /api/v1/supervisor/reports/choices", f.staffIn(f.places.reports, f.within(reportTimeout), anyStaff, f.reportChoice))
 	mux.HandleFunc("POST /api/v1/supervisor/agents/{id}/status", f.staff(perm.ForceState, f.forceStatus))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -68,15 +69,18 @@ func (b By) Valid() bool { return slices.Contains(Kinds(), b) }
 
 // ReportQuery asks for a report. From and To are Unix milliseconds, To excluded. Days and hours are those of Zone, or of a
 // place that is always Offset milliseconds ahead of UTC if Zone is nil. Site, Group and Agent are ids that narrow the
-// report, "" = all.
+// report to what belongs to all of them, and Tag narrows it to conversations with this tag in any writing. "" = all.
 type ReportQuery struct {
 	From, To int64
 	Offset   int64
 	Zone     *time.Location
 	By       By
 
-	Site, Group, Agent string
+	Site, Group, Agent, Tag string
 }
+
+// FoldTag returns what all writings of a tag have in common.
+func FoldTag(tag string) string { return strings.ToLower(tag) }
 
 // Valid reports whether the query can be answered.
 func (q *ReportQuery) Valid() bool {
@@ -169,19 +173,21 @@ type ReportWrites interface {
 // Tally collects the buckets of durations.
 type Tally struct {
 	n, total int64
-	buckets  []bucket
+	buckets  []bucket // by their numbers, as far as there are any
 }
 
-type bucket struct {
-	at       int
-	n, total int64
-}
+type bucket struct{ n, total int64 }
 
 // Add counts n durations of one bucket.
 func (t *Tally) Add(at int, n, total int64) {
+	at = min(max(at, 0), maxBucket)
+	if more := at + 1 - len(t.buckets); more > 0 {
+		t.buckets = append(t.buckets, make([]bucket, more)...)
+	}
 	t.n += n
 	t.total += total
-	t.buckets = append(t.buckets, bucket{at, n, total})
+	t.buckets[at].n += n
+	t.buckets[at].total += total
 }
 
 // Spread returns mean, median and ninth decile. The last two are means of their buckets.
@@ -189,19 +195,14 @@ func (t *Tally) Spread() Spread {
 	if t.n == 0 {
 		return Spread{}
 	}
-	slices.SortFunc(t.buckets, func(a, b bucket) int { return a.at - b.at })
 	return Spread{N: t.n, Mean: t.total / t.n, Median: t.quantile(0.5), P90: t.quantile(0.9)}
 }
 
 func (t *Tally) quantile(q float64) int64 {
 	rank := max(int64(math.Ceil(q*float64(t.n))), 1)
-	for i := 0; i < len(t.buckets); {
-		at, n, total := t.buckets[i].at, int64(0), int64(0)
-		for ; i < len(t.buckets) && t.buckets[i].at == at; i++ {
-			n, total = n+t.buckets[i].n, total+t.buckets[i].total
-		}
-		if rank -= n; rank <= 0 {
-			return total / n
+	for _, b := range t.buckets {
+		if rank -= b.n; rank <= 0 && b.n > 0 {
+			return b.total / b.n
 		}
 	}
 	return 0

@@ -27,6 +27,7 @@ import (
 	"github.com/go-eddy/eddy/codec/lengthfield"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/relay"
 	"github.com/go-eddy/eddy/responder"
@@ -170,6 +171,15 @@ func allOptions(t *testing.T) []optionsOf {
 				}
 			}()
 			http1.NewHandler(http.NotFoundHandler(), pool, *o)
+			return nil
+		}),
+		check("http2.Options", http2.Options{}, func(o *http2.Options) (err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					err = fmt.Errorf("%v", v)
+				}
+			}()
+			http2.NewHandler(http.NotFoundHandler(), pool, *o)
 			return nil
 		}),
 		check("http1.Transport", http1.Transport{}, func(tr *http1.Transport) error {

@@ -31,6 +31,8 @@ var wallClock = map[string]string{
 	"desk/store/sqlite/search_test.go TestSearchStaysFlat":                       "compares measured search times of two sizes; left out under the race detector",
 	"http1/control_test.go TestHandlerSetsDeadlines":                             "deadlines that a handler sets itself are wall time and have to pass",
 	"http1/hijack_test.go TestHijackDeadlinesAndBackpressure":                    "deadlines of a connection that was taken over are wall time and have to pass",
+	"http2/flow_test.go TestWriteDeadline":                                       "deadlines that a handler sets itself are wall time and have to pass",
+	"http2/limits_test.go TestReadDeadline":                                      "deadlines that a handler sets itself are wall time and have to pass",
 	"http1/transport_test.go TestTransportCancel":                                "the deadline of a caller's context is wall time and has to pass",
 	"internal/chaos/proxy_test.go TestProxyStalls":                               "a read that must find nothing ends after a moment",
 	"internal/chaos/proxy_test.go TestProxyThrottles":                            "the least time that a throttled transfer must take",

@@ -30,7 +30,7 @@ var builds = map[string][]string{
 const noPoller = `^(Fuzz|TestParser|TestInflate|TestCompressWithinWindow|TestWindowSlides|TestPipelineModel|TestFuturesAgainstModel|TestDropsAgainstModel|TestProducersFasterThanConsumers)`
 
 // engine are the packages that run on loops of their own.
-var engine = []string{".", "http1", "websocket", "tlsx", "rpc", "relay", "responder"}
+var engine = []string{".", "http1", "http2", "websocket", "tlsx", "rpc", "relay", "responder"}
 
 // plan says which test needs which backend, which build and how often. Every package with tests has its place: a test of
 // this package says so.

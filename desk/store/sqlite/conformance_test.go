@@ -26,6 +26,7 @@ func TestConformance(t *testing.T) {
 		Open: func(ctx context.Context, place string, now func() time.Time) (store.Store, error) {
 			return Open(ctx, Options{Path: place, Mail: true, Now: now})
 		},
+		Settle:    func(ctx context.Context, s store.Store) error { return s.(*DB).PackDays(ctx) },
 		Rounds:    rounds,
 		Customers: burstCustomers,
 	})

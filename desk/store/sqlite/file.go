@@ -27,7 +27,7 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{Newest: len(all)}
+	info := Info{Newest: newest(all)}
 	stat, err := os.Stat(path)
 	if err != nil {
 		return info, err

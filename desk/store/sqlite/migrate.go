@@ -19,18 +19,18 @@ type migration struct {
 	sql     string
 }
 
-// loadMigrations returns the embedded migrations in order. A file is named NNNN_what.sql.
+// loadMigrations returns the embedded migrations in order. A file is named NNNN_what.sql. Numbers may be left out for a while.
 func loadMigrations() ([]migration, error) {
 	entries, err := fs.ReadDir(migrations, "migrations")
 	if err != nil {
 		return nil, err
 	}
 	var all []migration
-	for i, e := range entries {
+	for _, e := range entries {
 		number, _, _ := strings.Cut(e.Name(), "_")
 		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("migration %s is not number %d", e.Name(), i+1)
+		if last := newest(all); err != nil || version <= last {
+			return nil, fmt.Errorf("migration %s has no number above %d", e.Name(), last)
 		}
 		text, err := fs.ReadFile(migrations, "migrations/"+e.Name())
 		if err != nil {
@@ -41,25 +41,58 @@ func loadMigrations() ([]migration, error) {
 	return all, nil
 }
 
+// newest returns the number of the last migration.
+func newest(all []migration) int {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].version
+}
+
 // migrate brings the schema to the newest version, each step in its own transaction.
 func migrate(ctx context.Context, conn *sql.Conn, o *Options) error {
 	all, err := loadMigrations()
 	if err != nil {
 		return err
 	}
-	have, err := schemaVersion(ctx, conn, o.Path, len(all))
+	have, err := schemaVersion(ctx, conn, o.Path, newest(all))
 	if err != nil {
 		return err
 	}
-	if have > 0 && have < len(all) && o.Migrating != nil {
-		o.Migrating(have, len(all))
+	if have > 0 && have < newest(all) && o.Migrating != nil {
+		o.Migrating(have, newest(all))
 	}
-	for _, m := range all[have:] {
+	done, err := applied(ctx, conn, have)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if done[m.version] {
+			continue
+		}
 		if err := apply(ctx, conn, m, o.Now()); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
 	}
 	return nil
+}
+
+// applied returns the numbers of the migrations that a database of a version has had. A number that was left out may come
+// later.
+func applied(ctx context.Context, conn *sql.Conn, version int) (map[int]bool, error) {
+	done := make(map[int]bool)
+	if version == 0 {
+		return done, nil
+	}
+	found, err := conn.QueryContext(ctx, `SELECT version FROM schema_version`)
+	if err != nil {
+		return nil, err
+	}
+	all, err := collect(found, func(s scanner) (n int, err error) { return n, s.Scan(&n) })
+	for _, n := range all {
+		done[n] = true
+	}
+	return done, err
 }
 
 // schemaVersion returns the version of the schema, 0 for an empty database. A database of another program, or newer than

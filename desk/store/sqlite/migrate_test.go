@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -154,5 +155,41 @@ func TestMigrateWhoTakesChats(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMigrateLateNumber: a migration whose number was left out comes when it is there, also to a database that has later ones.
+func TestMigrateLateNumber(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "desk.db")
+	all, err := loadMigrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const late = 18
+	oldDatabase(t, path, late-1)
+	raw, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := raw.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all[late:] {
+		if err := apply(t.Context(), conn, m, time.UnixMilli(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(conn.Close(), raw.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		db := open(t, Options{Path: path})
+		if _, _, err := db.Cold().History(t.Context(), store.Scope{All: true}, store.Filter{Snoozed: true}, "", 1); err != nil {
+			t.Errorf("snoozed conversations: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

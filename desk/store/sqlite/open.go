@@ -48,6 +48,7 @@ type DB struct {
 	cold *reader
 	back *reader
 	old  *indexer
+	days *packer
 
 	commits  atomic.Uint64
 	commands atomic.Uint64
@@ -89,6 +90,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.work.start()
 	db.old = newIndexer(db)
 	db.old.start()
+	db.days = newPacker(db)
+	db.days.start()
 	return db, nil
 }
 
@@ -192,7 +195,7 @@ func checkExisting(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := schemaVersion(ctx, conn, o.Path, len(all)); err != nil {
+	if _, err := schemaVersion(ctx, conn, o.Path, newest(all)); err != nil {
 		return explain(o.Path, err)
 	}
 	if o.InOrder {
@@ -299,6 +302,9 @@ func (db *DB) Close() error {
 	var errs []error
 	if db.old != nil {
 		db.old.stop()
+	}
+	if db.days != nil {
+		db.days.stop()
 	}
 	if db.work != nil {
 		errs = append(errs, db.work.close())

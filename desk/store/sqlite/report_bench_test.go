@@ -89,6 +89,23 @@ func BenchmarkReports(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
+	byTag := store.ReportQuery{From: now - 91*dayMS, To: now + dayMS, Zone: zone, By: store.ByTag}
+	measure("report by tag, no day packed", func() (int, error) {
+		rows, _, err := db.Background().ReportTotal(b.Context(), byTag)
+		return len(rows), err
+	})
+	began := time.Now()
+	if err := db.PackDays(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("91 days were packed in %v", time.Since(began).Round(time.Millisecond))
+	for name, only := range map[string]store.ReportQuery{"site": {Site: "s1"}, "site and tag": {Site: "s0", Tag: "TAG 7"}, "agent and group": {Agent: "a3", Group: "g3"}} {
+		only.From, only.To, only.Zone, only.By = byTag.From, byTag.To, zone, store.ByTag
+		measure("report by tag of "+name, func() (int, error) {
+			rows, _, err := db.Background().ReportTotal(b.Context(), only)
+			return len(rows), err
+		})
+	}
 	for _, by := range store.Kinds() {
 		q := store.ReportQuery{From: now - 91*dayMS, To: now + dayMS, Zone: zone, By: by}
 		measure("report by "+string(by), func() (int, error) {

@@ -123,6 +123,7 @@ type lives struct {
 	gone    []seen
 	targets map[string]int64
 	groups  []string
+	sites   []store.Site
 }
 
 // scanned returns what the conversations that are still there have to be counted with.
@@ -146,8 +147,10 @@ func (l *lives) scanned() map[string][]seen {
 // drop removes what was closed before a time.
 func (l *lives) drop() {
 	before := l.scanned()
-	_, err := l.DropClosed(l.t.Context(), l.site.ID, l.now-int64(l.rnd.IntN(6))*time.Hour.Milliseconds(), 1_000_000)
-	l.must(err)
+	for _, site := range l.sites {
+		_, err := l.DropClosed(l.t.Context(), site.ID, l.now-int64(l.rnd.IntN(6))*time.Hour.Milliseconds(), 1_000_000)
+		l.must(err)
+	}
 	l.convs = slices.DeleteFunc(l.convs, func(id string) bool {
 		_, err := l.Cold().Conversation(l.t.Context(), id)
 		if !errors.Is(err, store.ErrNotFound) {
@@ -162,6 +165,7 @@ func (l *lives) drop() {
 // step does one thing to one conversation, which may be refused.
 func (l *lives) step() {
 	if len(l.convs) == 0 || l.rnd.IntN(8) == 0 {
+		l.site = l.sites[l.rnd.IntN(2)]
 		c := l.visitor()
 		conv := l.open(c, l.rnd.IntN(2) == 0)
 		l.convs, l.of[conv.ID] = append(l.convs, conv.ID), c
@@ -200,7 +204,7 @@ func (l *lives) step() {
 			l.rated[conv] = seen{at: head.ClosedAt, site: head.Site, group: head.Group, agent: head.LastAgent, measure: store.MeasureRated, total: int64(score)}
 		}
 	case 15:
-		l.try(store.Tag{Conv: conv, By: agent.Actor(), Add: []string{[]string{"vip", "VIP", "refund", "=late"}[l.rnd.IntN(4)]}})
+		l.try(store.Tag{Conv: conv, By: agent.Actor(), Add: []string{[]string{"vip", "VIP", "refund", "=late", "ärger"}[l.rnd.IntN(5)]}})
 	case 16:
 		l.try(store.Tag{Conv: conv, By: agent.Actor(), Remove: []string{[]string{"vip", "refund"}[l.rnd.IntN(2)]}})
 	}
@@ -248,13 +252,15 @@ func (l *lives) compare(from, to int64, zone *time.Location, only store.ReportQu
 	}
 	all = slices.DeleteFunc(all, func(s seen) bool {
 		slot := s.at - s.at%store.SlotQuarter
-		return slot < from || slot >= to || only.Group != "" && s.group != only.Group || only.Agent != "" && s.agent != only.Agent
+		return slot < from || slot >= to || !selects(&only, &s)
 	})
 	for _, by := range store.Kinds() {
 		rows := make(map[string][]seen)
 		for _, s := range all {
 			for _, key := range keysOf(by, &s, zone) {
-				rows[key] = append(rows[key], s)
+				if by != store.ByTag || only.Tag == "" || key == foldTag(by, only.Tag) { // one tag has one row
+					rows[key] = append(rows[key], s)
+				}
 			}
 		}
 		want, got := make(map[string]numbers), make(map[string]numbers)
@@ -275,6 +281,13 @@ func (l *lives) compare(from, to int64, zone *time.Location, only store.ReportQu
 			l.t.Errorf("by %s in %s of %+v:\n%+v, the events say\n%+v", by, zone, only, got, want)
 		}
 	}
+}
+
+// selects reports whether the filter of a query selects what was seen.
+func selects(only *store.ReportQuery, s *seen) bool {
+	is := func(want, has string) bool { return want == "" || want == has }
+	return is(only.Site, s.site) && is(only.Group, s.group) && is(only.Agent, s.agent) &&
+		(only.Tag == "" || slices.ContainsFunc(s.tags, func(tag string) bool { return strings.EqualFold(tag, only.Tag) }))
 }
 
 func foldTag(by store.By, key string) string {
@@ -307,8 +320,24 @@ func keysOf(by store.By, s *seen, zone *time.Location) []string {
 	return []string{""}
 }
 
+// compareFilters holds the reports of every filter against a scan, in two places: no value or one of some for each of site, group,
+// agent and tag.
+func (l *lives) compareFilters(from, to int64, zone *time.Location) {
+	l.t.Helper()
+	for i, site := range []string{"", l.sites[0].ID, l.sites[1].ID, "none"} {
+		for j, group := range []string{"", l.groups[0], l.groups[1]} {
+			for k, agent := range []string{"", l.lin.ID} {
+				for _, tag := range []string{"", "vip", "Refund", "ÄRGER", "nobody's"} {
+					place := []*time.Location{zone, time.UTC}[(i+j+k)%2]
+					l.compare(from, to, place, store.ReportQuery{Site: site, Group: group, Agent: agent, Tag: tag})
+				}
+			}
+		}
+	}
+}
+
 // testReportHistories: whatever happens to conversations, each report has what their events say, in days and hours of
-// places whose clocks change meanwhile, also of conversations that are gone, and after a restart.
+// places whose clocks change meanwhile, also of conversations that are gone, by every filter, and after a restart.
 func testReportHistories(t *testing.T, r *rig) {
 	zone := func(name string) *time.Location {
 		z, err := time.LoadLocation(name)
@@ -330,6 +359,7 @@ func testReportHistories(t *testing.T, r *rig) {
 		r.must(err)
 		l.now = begin.UnixMilli()
 		l.still.Store(l.now)
+		l.sites = []store.Site{l.site, l.newSite(store.Site{Key: "shop", Name: "Shop", BotName: "Eddy"})}
 		for i, name := range []string{"sales", "parts"} {
 			g, err := l.CreateGroup(t.Context(), store.Group{Name: name, Settings: store.GroupSettings{Target: int64(1-i) * 20 * store.SlotMinute}})
 			r.must(err)
@@ -342,16 +372,21 @@ func testReportHistories(t *testing.T, r *rig) {
 			if i%90 == 89 {
 				l.drop()
 			}
+			if i%40 == 30 {
+				r.must(r.b.Settle(t.Context(), l.Store))
+			}
 		}
 		first, end := begin.UnixMilli(), l.now+store.SlotQuarter
 		l.compare(first, end, zone(c.zone), store.ReportQuery{})
-		l.compare(first, end, time.UTC, store.ReportQuery{Group: l.groups[0]})
-		l.compare(first, end, zone(c.zone), store.ReportQuery{Agent: l.lin.ID})
+		l.compareFilters(first, end, zone(c.zone))
 		l.compare(first+8*time.Hour.Milliseconds(), end-9*time.Hour.Milliseconds(), zone(c.zone), store.ReportQuery{})
 		r.must(l.Close())
 		again := openRig(t, r.b, place)
 		l.Store = again.Store
 		l.compare(first, end, zone(c.zone), store.ReportQuery{})
+		r.must(r.b.Settle(t.Context(), again.Store))
+		l.compareFilters(first, end, zone(c.zone))
+		l.compare(first+8*time.Hour.Milliseconds(), end-9*time.Hour.Milliseconds(), zone(c.zone), store.ReportQuery{})
 		if n, err := again.Recount(t.Context()); err != nil || n != 0 {
 			t.Errorf("seed %d: %d numbers were wrong, %v", seed, n, err)
 		}

@@ -21,6 +21,8 @@ type Backend struct {
 	New func(t testing.TB) string
 	// Open opens the database at a place.
 	Open func(ctx context.Context, place string, now func() time.Time) (store.Store, error)
+	// Settle does the work that a store does in the background for its reports.
+	Settle func(ctx context.Context, s store.Store) error
 	// Rounds is how many times two agents race for one conversation.
 	Rounds int
 	// Customers is how many enter at once in a burst; at least 20.

@@ -30,10 +30,16 @@ type deskBench struct {
 	only              []string
 	asJSON            bool
 	data              string
+
+	chats, texts, turns int
+	readsData           string
 }
 
-// deskParts are what "eddy bench desk" measures, in order.
-var deskParts = []string{"rate", "full", "isolation", "idle", "reconnect"}
+// deskParts are what "eddy bench desk" measures, in order. The data of reads take minutes to make, so reads is measured only
+// when it is named.
+var deskParts = []string{"rate", "full", "isolation", "idle", "reconnect", partReads}
+
+const partReads = "reads"
 
 // Command builds the command.
 func Command(t *cli.Terminal) *cobra.Command {
@@ -47,8 +53,9 @@ func Command(t *cli.Terminal) *cobra.Command {
 			"  isolation  the rate again, in turns with and without an operation that hangs in every place of the agents' pool\n" +
 			"  idle       memory of the server per connected visitor\n" +
 			"  reconnect  the server is killed and started again under its clients: how long until all have resumed, what was lost or doubled\n" +
+			"  reads      times of lists, searches and reports over a year of old chats, only with --only reads: making the data takes minutes, once\n" +
 			"The limits of single visitors are out of the way, because all of them come from one address.",
-		Example: "  eddy bench desk\n  eddy bench desk --only rate --rate 1000 --duration 30s --json",
+		Example: "  eddy bench desk\n  eddy bench desk --only rate --rate 1000 --duration 30s --json\n  eddy bench desk --only reads --reads-data /var/tmp/desk-reads",
 		RunE: func(*cobra.Command, []string) error {
 			if err := b.check(); err != nil {
 				return err
@@ -67,6 +74,10 @@ func Command(t *cli.Terminal) *cobra.Command {
 	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
 	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
 	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
+	fl.IntVar(&b.chats, "chats", 10_000, "closed chats of reads")
+	fl.IntVar(&b.texts, "texts", 100, "messages of each chat of reads")
+	fl.IntVar(&b.turns, "turns", 200, "how often each list, search and report of reads is asked for")
+	fl.StringVar(&b.readsData, "reads-data", "", "directory in which the data of reads are made once and used again; empty = they are made anew and removed")
 	return cmd
 }
 
@@ -76,7 +87,7 @@ func (b *deskBench) check() error {
 		value, most int
 	}{
 		{"customers", b.customers, 20_000}, {"agents", b.agents, 1000}, {"rate", b.rate, 100_000}, {"size", b.size, 8000},
-		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000},
+		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000}, {"chats", b.chats, 1_000_000}, {"texts", b.texts, 10_000}, {"turns", b.turns, 100_000},
 	} {
 		if f.value < 1 || f.value > f.most {
 			return fmt.Errorf("--%s %d is out of range: use 1 to %d", f.name, f.value, f.most)
@@ -96,7 +107,9 @@ func (b *deskBench) check() error {
 	return nil
 }
 
-func (b *deskBench) wants(part string) bool { return len(b.only) == 0 || slices.Contains(b.only, part) }
+func (b *deskBench) wants(part string) bool {
+	return len(b.only) == 0 && part != partReads || slices.Contains(b.only, part)
+}
 
 // benchPatience is the longest time that one part may take.
 const benchPatience = 5 * time.Minute
@@ -177,7 +190,8 @@ type deskPart struct {
 }
 
 func (r *deskRun) parts() []deskPart {
-	return []deskPart{{"rate", true, r.atRate}, {"full", true, r.full}, {"isolation", true, r.isolation}, {"idle", false, r.idleVisitors}, {"reconnect", false, r.reconnected}}
+	return []deskPart{{"rate", true, r.atRate}, {"full", true, r.full}, {"isolation", true, r.isolation}, {"idle", false, r.idleVisitors}, {"reconnect", false, r.reconnected},
+		{partReads, false, r.reads}}
 }
 
 // measure runs parts one after the other. A part that fails leaves the results of the others as they are.
@@ -204,7 +218,11 @@ func (r *deskRun) measure(ctx context.Context, parts []deskPart) error {
 }
 
 func (r *deskRun) measureOne(ctx context.Context, part deskPart) error {
-	ctx, cancel := context.WithTimeout(ctx, benchPatience)
+	patience := benchPatience
+	if part.name == partReads {
+		patience = readsPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if part.crowd && !r.crowded {
 		if err := r.crowd(ctx, r.customers); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,40 @@ func TestIsolationGate(t *testing.T) {
 		if try == 3 {
 			t.Fatalf("three times the 99th percentile rose by more than %v ms", allowed)
 		}
+	}
+}
+
+// TestBenchReads makes a few old chats, asks each question, and finds the same data the next time. Data of another size are refused.
+func TestBenchReads(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := []string{"bench", "desk", "--only", "reads", "--chats", "40", "--texts", "6", "--turns", "3", "--agents", "1", "--customers", "1", "--data", dir, "--reads-data", filepath.Join(dir, "kept"), "--json"}
+	var rows []int
+	for range 2 {
+		out, errs, code := cmdtest.Run(t, args...)
+		var r deskReport
+		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Reads == nil {
+			t.Fatalf("exit code %d, %v, %q, %q", code, err, out, errs)
+		}
+		if r.Rate != nil || r.Reads.Chats != 40 || r.Reads.Messages != 240 {
+			t.Errorf("%+v", r.Reads)
+		}
+		var have []int
+		for _, one := range r.Reads.Reads {
+			empty := strings.Contains(one.What, "nowhere") || strings.Contains(one.What, "topic") || strings.Contains(one.What, "tag") || strings.Contains(one.What, "two") || strings.Contains(one.What, "seldom")
+			if one.P50 <= 0 || one.P99 < one.P50 || one.Rows == 0 && !empty {
+				t.Errorf("%+v", one)
+			}
+			have = append(have, one.Rows)
+		}
+		if rows != nil && !slices.Equal(have, rows) || len(have) < 20 {
+			t.Errorf("%v rows, at first %v", have, rows)
+		}
+		rows = have
+	}
+	args[slices.Index(args, "40")] = "41"
+	if out, errs, code := cmdtest.Run(t, args...); code != 1 || out != "" || !strings.Contains(errs, "40 chats of 6 texts") || !strings.Contains(errs, "--reads-data") {
+		t.Errorf("other data: exit code %d, %q, %q", code, out, errs)
 	}
 }
 

@@ -16,6 +16,7 @@ type deskReport struct {
 	Isolation *deskIsolation `json:"isolation,omitempty"`
 	Idle      *deskIdle      `json:"idle,omitempty"`
 	Reconnect *deskReconnect `json:"reconnect,omitempty"`
+	Reads     *deskReads     `json:"reads,omitempty"`
 	Failures  []string       `json:"failures,omitempty"` // errors of the parts that failed
 }
 
@@ -59,7 +60,7 @@ type deskReconnect struct {
 
 // measured reports whether there is anything in the report.
 func (d *deskReport) measured() bool {
-	return d.Rate != nil || d.Full != nil || d.Isolation != nil || d.Idle != nil || d.Reconnect != nil
+	return d.Rate != nil || d.Full != nil || d.Isolation != nil || d.Idle != nil || d.Reconnect != nil || d.Reads != nil
 }
 
 // add merges another turn of the same measurement, except for the percentiles.
@@ -100,6 +101,12 @@ func (d deskReport) print(t *cli.Terminal) {
 	}
 	if d.Idle != nil {
 		t.Say("idle: %d visitors, %.1f KiB of resident memory each", d.Idle.Visitors, d.Idle.Bytes/1024)
+	}
+	if r := d.Reads; r != nil {
+		t.Say("reads: %d chats of a year, %d messages; load average of the machine %s", r.Chats, r.Messages, r.Load)
+		for _, one := range r.Reads {
+			t.Say("  %-52s p50 %7.2f ms, p99 %7.2f ms, %d rows", one.What, one.P50, one.P99, one.Rows)
+		}
 	}
 	if r := d.Reconnect; r != nil {
 		t.Say("reconnect: %d visitors; the server listened again after %.0f ms, all had resumed %.1f s after that", r.Visitors, r.Started, r.Seconds)

@@ -85,8 +85,10 @@ func TestServeTLSWithCurl(t *testing.T) {
 	sockets := cmdtest.StartServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0"}, flags...)...)
 	base, body := "https://localhost:"+portOf(t, site.Addr), strings.Repeat("0123456789", 30_000)
 	for _, c := range []struct{ args, stdin, want string }{
-		{"--tlsv1.2 --tls-max 1.2 -w %{http_version}:%{num_connects}; " + base + "/ " + base + "/", "", "OK1.1:1;OK1.1:0;"},
-		{"--tlsv1.3 -w %{http_version}:%{num_connects}; " + base + "/ " + base + "/", "", "OK1.1:1;OK1.1:0;"},
+		{"--tlsv1.2 --tls-max 1.2 -w %{http_version}:%{num_connects}; " + base + "/ " + base + "/", "", "OK2:1;OK2:0;"},
+		{"--tlsv1.3 -w %{http_version}:%{num_connects}; " + base + "/ " + base + "/", "", "OK2:1;OK2:0;"},
+		{"--http1.1 -w %{http_version}:%{num_connects}; " + base + "/ " + base + "/", "", "OK1.1:1;OK1.1:0;"},
+		{"--http1.1 --data-binary @- " + base + "/", body, body},
 		{"--data-binary @- " + base + "/", body, body},
 		{"-T - " + base + "/upload", body, fmt.Sprintf("%x\n", sha256.Sum256([]byte(body)))},
 		{"-o /dev/null -w %{size_download} " + base + "/bytes?n=10000000", "", "10000000"},

@@ -13,10 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/metrics"
 )
 
@@ -34,8 +36,9 @@ func newHTTP(t *cli.Terminal) *cobra.Command {
 	var f httpFlags
 	cmd := &cobra.Command{
 		Use:   "http",
-		Short: "A small HTTP/1.1 server: greets, echoes, streams, hashes and waits",
-		Long: `A small HTTP/1.1 server for trying clients and checking conformance:
+		Short: "A small HTTP server: greets, echoes, streams, hashes and waits",
+		Long: `A small server of HTTP/1.1 and HTTP/2 for trying clients and checking conformance. With TLS the client chooses the version by
+ALPN, otherwise by its first bytes:
 
   /            GET, HEAD and OPTIONS are answered "OK"; POST sends the body back
   /echo        the header fields of the request, one "Name: value" per line
@@ -56,7 +59,7 @@ func newHTTP(t *cli.Terminal) *cobra.Command {
 	n.Int64Var(&f.maxBody, "max-body", 8<<20, "longest request body in bytes; beyond it the answer is 413")
 	n.IntVar(&f.maxHeader, "max-header", 32<<10, "longest header section in bytes; beyond it the answer is 431")
 	n.IntVar(&f.maxFields, "max-fields", 100, "most header fields; beyond it the answer is 431")
-	n.IntVar(&f.maxRequests, "max-requests", 0, "requests on one connection; 0 = no limit")
+	n.IntVar(&f.maxRequests, "max-requests", 0, "requests on one connection of HTTP/1.1; 0 = no limit")
 	n.DurationVar(&f.headerTimeout, "header-timeout", 10*time.Second, "for a request's header; beyond it the answer is 408")
 	n.DurationVar(&f.bodyTimeout, "body-timeout", time.Minute, "for a request's body; beyond it the answer is 408")
 	n.DurationVar(&f.idleTimeout, "idle-timeout", 2*time.Minute, "without a request")
@@ -68,6 +71,13 @@ func newHTTP(t *cli.Terminal) *cobra.Command {
 func (f *httpFlags) options() http1.Options {
 	return http1.Options{
 		MaxBody: f.maxBody, MaxHeaderBytes: f.maxHeader, MaxHeaderCount: f.maxFields, MaxRequests: f.maxRequests,
+		HeaderTimeout: f.headerTimeout, BodyTimeout: f.bodyTimeout, IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout,
+	}
+}
+
+func (f *httpFlags) options2() http2.Options {
+	return http2.Options{
+		MaxBody: f.maxBody, MaxHeaderBytes: f.maxHeader, MaxHeaderCount: f.maxFields,
 		HeaderTimeout: f.headerTimeout, BodyTimeout: f.bodyTimeout, IdleTimeout: f.idleTimeout, WriteTimeout: f.writeTimeout,
 	}
 }
@@ -114,8 +124,10 @@ func serveHTTP(t *cli.Terminal, f httpFlags) error {
 	f.AnswerWithin = f.handling
 	site := http1.NewHandler(http.HandlerFunc(exampleSite), pool, f.options())
 	f.Busy = site.Refuse
-	f.Measured = append(f.Measured, metrics.HTTP("http", site))
-	return serve(t, f.Flags, "http", site.Init, pool)
+	site2 := http2.NewHandler(http.HandlerFunc(exampleSite), pool, f.options2())
+	f.Measured = append(f.Measured, metrics.HTTP("http", site), metrics.HTTP2("http2", site2))
+	f.ALPN = map[string]func(*eddy.Pipeline) error{"h2": site2.Init, "http/1.1": site.Init, "": site.Init}
+	return serve(t, f.Flags, "http", http2.Either(site.Init, site2.Init), pool)
 }
 
 // exampleSite is what "eddy serve http" serves.

@@ -29,10 +29,11 @@ type Flags struct {
 	MaxConns int
 	Memory   memoryBudget
 
-	AnswerWithin time.Duration             // the server's HandlerTimeout, of commands that have one
-	Dumper       *executor.Dumper          // the one dumper of the program, for all its pools
-	Busy         func(eddy.Refusal) []byte // answer to a client whose connection is refused; nil = busyLine
-	Measured     []metrics.Source          // what /metrics of --admin reports besides servers and pools
+	AnswerWithin time.Duration                         // the server's HandlerTimeout, of commands that have one
+	Dumper       *executor.Dumper                      // the one dumper of the program, for all its pools
+	Busy         func(eddy.Refusal) []byte             // answer to a client whose connection is refused; nil = busyLine
+	ALPN         map[string]func(*eddy.Pipeline) error // handlers by protocol, for a command whose clients choose it in the handshake of TLS
+	Measured     []metrics.Source                      // what /metrics of --admin reports besides servers and pools
 
 	tls       TLSFlags
 	admin     operator.Flags

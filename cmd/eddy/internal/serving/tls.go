@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -73,7 +75,12 @@ func (f *Flags) Secured(t *cli.Terminal, init func(*eddy.Pipeline) error) (with 
 	if s.pool, err = executor.NewFixed(executor.Options{Name: "tls", Queue: handshakeQueue, Dumper: f.Dumper}); err != nil {
 		return nil, nil, err
 	}
-	layer, err := tlsx.Server(config, s.pool, tlsx.Options{})
+	var o tlsx.Options
+	if f.ALPN != nil {
+		config.NextProtos = slices.DeleteFunc(slices.Sorted(maps.Keys(f.ALPN)), func(name string) bool { return name == "" })
+		o.Established = tlsx.ByProtocol(f.ALPN)
+	}
+	layer, err := tlsx.Server(config, s.pool, o)
 	if err != nil {
 		s.pool.Close()
 		return nil, nil, err
@@ -88,7 +95,7 @@ func (f *Flags) Secured(t *cli.Terminal, init func(*eddy.Pipeline) error) (with 
 		t.Note("TLS certificate self-signed, SHA-256 %s", tlsx.Fingerprint(&config.Certificates[0]))
 	}
 	with = func(p *eddy.Pipeline) error {
-		if err := p.Add("tls", layer); err != nil {
+		if err := p.Add("tls", layer); err != nil || f.ALPN != nil {
 			return err
 		}
 		return init(p)

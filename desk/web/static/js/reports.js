@@ -1,43 +1,58 @@
 // Reports: what happened in a period beside the one before, as charts, as a
-// table and as CSV.
+// table and as CSV, of everything or of a part. The address keeps what is shown.
 
 import './wall/texts.js';
 import { call } from './core/api.js';
 import { byId, el, setChildren, setText } from './core/dom.js';
 import { locale, number, t, waited } from './core/i18n.js';
 import { ceiling, ceilingTime, draw as drawChart } from './wall/chart.js';
-import { charted, figures, pairs, periods, placeOf, shift, shown } from './wall/report-figures.js';
+import { charted, figures, pairs, periods, placeOf, shown } from './wall/report-figures.js';
+import { filterOf, filters, searchOf, selectionOf } from './wall/report-selection.js';
 import { languageMenu } from './wall/page-language.js';
 
 const kinds = ['day', 'hour', 'agent', 'group', 'site', 'tag'];
-const state = { found: null, trouble: null, asked: 0, measure: 'first' };
+const state = { found: null, trouble: null, asked: 0, measure: 'first', choices: null, selection: null };
 
 const pad = (n) => String(n).padStart(2, '0');
 const isoDay = (d) => `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-function address({ from, to }, by) {
-	return `/api/v1/supervisor/reports?${new URLSearchParams({ from: String(from), to: String(to), by, ...placeOf(zone, from) })}`;
+function address({ from, to }, { by, ...rest }) {
+	return `/api/v1/supervisor/reports?${new URLSearchParams({ from: String(from), to: String(to), by, ...placeOf(zone, from), ...filterOf(rest) })}`;
 }
 
 async function show() {
-	const period = periods(byId('from').value, byId('to').value);
-	const by = byId('by').value;
+	const selection = Object.fromEntries(Object.keys(state.selection).map((name) => [name, byId(name).value]));
+	state.selection = selection;
+	history.replaceState(null, '', searchOf(selection));
+	const period = periods(selection.from, selection.to);
 	const asked = ++state.asked;
 	state.trouble = period ? null : 'period';
+	byId('csv').hidden = !period;
 	if (!period) {
 		draw();
 		return;
 	}
-	byId('csv').href = `${address(period.now, by)}&format=csv`;
+	byId('csv').href = `${address(period.now, selection)}&format=csv`;
 	try {
-		const [now, before] = await Promise.all([call('GET', address(period.now, by)), call('GET', address(period.before, by))]);
+		const [now, before] = await Promise.all([call('GET', address(period.now, selection)), call('GET', address(period.before, selection))]);
 		if (asked !== state.asked) return;
-		state.found = { by, period, now, before, own: now.own, pairs: pairs(by, now.rows, before.rows, period.days) };
+		const { by } = selection;
+		state.found = { by, period, now, before, own: now.own, filtered: filters.some((name) => selection[name]), pairs: pairs(by, now.rows, before.rows, period.days) };
 	} catch (err) {
 		if (err.status === 401) location.assign('/console');
 		if (asked !== state.asked) return;
 		state.trouble = { text: err.message };
+	}
+	draw();
+}
+
+// What can be chosen. Without it the page has the filters of its address only.
+async function learn() {
+	try {
+		state.choices = await call('GET', '/api/v1/supervisor/reports/choices');
+	} catch {
+		return;
 	}
 	draw();
 }
@@ -69,7 +84,7 @@ function draw() {
 	const line = byId('trouble');
 	line.hidden = !state.trouble;
 	setText(line, state.trouble ? (state.trouble === 'period' ? t('reports.period') : t('wall.failed', { text: state.trouble.text })) : '');
-	drawKinds();
+	drawFields();
 	const { found } = state;
 	if (!found) return;
 	byId('wall-link').hidden = found.own;
@@ -77,6 +92,7 @@ function draw() {
 	const nothing = found.now.rows.length === 0 && found.before.rows.length === 0;
 	byId('found').hidden = nothing;
 	byId('empty').hidden = !nothing;
+	setText(byId('empty'), t(found.filtered ? 'reports.empty.part' : 'reports.empty'));
 	if (nothing) return;
 	const names = shown(found.by, found.own, found.now.total);
 	drawTiles(shown('', found.own, found.now.total), found);
@@ -84,11 +100,24 @@ function draw() {
 	drawTable(names, found);
 }
 
-function drawKinds() {
-	const by = byId('by');
-	const chosen = by.value || 'day';
-	by.replaceChildren(...kinds.filter((k) => k !== 'agent' || !state.found?.own).map((k) => el('option', { value: k, text: t(`reports.by.${k}`) })));
-	by.value = chosen;
+// Puts the options of a field, and keeps what is chosen, even if it is none of them: the server says what is wrong with it.
+function drawOptions(name, options) {
+	const field = byId(name);
+	const chosen = field.options.length ? field.value : state.selection[name];
+	if (chosen && !options.some(({ value }) => value === chosen)) options.push({ value: chosen, text: chosen });
+	field.replaceChildren(...options.map((o) => el('option', o)));
+	field.value = chosen;
+}
+
+function drawFields() {
+	const { found, choices } = state;
+	drawOptions('by', kinds.filter((k) => k !== 'agent' || !found?.own).map((k) => ({ value: k, text: t(`reports.by.${k}`) })));
+	for (const name of ['site', 'group', 'agent']) {
+		drawOptions(name, [{ value: '', text: t('reports.any') }, ...(choices?.[`${name}s`] ?? []).map((c) => ({ value: c.id, text: c.name }))]);
+	}
+	byId('agent').parentNode.hidden = Boolean(found?.own);
+	byId('tag').placeholder = t('reports.any');
+	byId('tags').replaceChildren(...(choices?.tags ?? []).map((value) => el('option', { value })));
 }
 
 function drawTiles(names, { now, before }) {
@@ -123,18 +152,19 @@ function drawTable(names, found) {
 	byId('foot').replaceChildren(el('tr', { data: { testid: 'report-total' } }, el('th', { scope: 'row', text: t('reports.total') }), ...cells(found.now.total, found.before.total)));
 }
 
-const today = isoDay(new Date());
-byId('to').value = today;
-byId('from').value = shift(today, -6);
+state.selection = selectionOf(location.search, isoDay(new Date()));
+for (const name of ['from', 'to', 'tag']) byId(name).value = state.selection[name];
+drawFields();
 languageMenu('language', draw);
 byId('form').addEventListener('submit', (e) => {
 	e.preventDefault();
 	show();
 });
-byId('by').addEventListener('change', show);
+for (const name of ['by', 'site', 'group', 'agent', 'tag']) byId(name).addEventListener('change', show);
 byId('measure').addEventListener('change', () => {
 	state.measure = byId('measure').value;
 	draw();
 });
 globalThis.addEventListener('resize', draw);
 show();
+learn();

@@ -1,4 +1,4 @@
-package http1
+package httpserve
 
 import (
 	"io"
@@ -7,16 +7,14 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/go-eddy/eddy"
 )
 
-// pipe is a bounded buffer between a connection's loop, which puts bytes in, and a goroutine that reads them. The bytes are
-// the body of a request, the body of a response, or the input of a hijacked connection. When the pipe is full the
-// connection's reads pause until half of it is free again.
-type pipe struct {
-	conn  *eddy.Conn
-	limit int
+// Pipe is a bounded buffer between a connection's loop, which puts bytes in, and a goroutine that reads them. The bytes are
+// the body of a request, the body of a response, or the input of a hijacked connection.
+type Pipe struct {
+	source Source
+	taker  Taker
+	limit  int
 
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -26,19 +24,30 @@ type pipe struct {
 	trailer  http.Header
 	err      error // set when no more comes; io.EOF when everything has come
 	closed   bool  // the reader wants no more
-	held     bool  // the connection's reads are paused because of this pipe
+	held     bool  // the source was told to hold
 	late     bool  // the reader's deadline has passed
 	timer    *time.Timer
 	due      uint // counts deadlines, so that the timer of a replaced deadline does nothing
 }
 
-func (p *pipe) init(conn *eddy.Conn, limit int) {
-	p.conn, p.limit = conn, limit
+// Source is where the bytes of a Pipe come from. An eddy.Conn is one. The Pipe calls it with its lock held, so that pauses
+// and resumes arrive in order.
+type Source interface {
+	PauseRead()  // the Pipe is full
+	ResumeRead() // half of it is free again, or the reader wants no more
+}
+
+// Taker is told how many bytes the reader has taken, or has thrown away by Close. The Pipe calls it with its lock held.
+type Taker interface{ Took(n int) }
+
+// Init prepares the Pipe for at most limit bytes. Without a source nobody calls Hold; taker may be nil.
+func (p *Pipe) Init(source Source, taker Taker, limit int) {
+	p.source, p.taker, p.limit = source, taker, limit
 	p.changed.L = &p.mu
 }
 
 // Read implements io.Reader and blocks until there are bytes, the end, Close or the deadline.
-func (p *pipe) Read(to []byte) (int, error) {
+func (p *Pipe) Read(to []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(to) > 0 && p.blocks() {
@@ -56,17 +65,17 @@ func (p *pipe) Read(to []byte) (int, error) {
 }
 
 // blocks reports whether a Read has to wait. p.mu is held.
-func (p *pipe) blocks() bool { return p.n == 0 && p.err == nil && !p.closed && !p.late }
+func (p *Pipe) blocks() bool { return p.n == 0 && p.err == nil && !p.closed && !p.late }
 
-// ready reports whether a Read would return at once.
-func (p *pipe) ready() bool {
+// Ready reports whether a Read would return at once.
+func (p *Pipe) Ready() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.blocks()
 }
 
 // take moves bytes to the reader. p.mu is held.
-func (p *pipe) take(to []byte) int {
+func (p *Pipe) take(to []byte) int {
 	total := 0
 	for total < len(to) && p.n > 0 {
 		end := min(p.from+p.n, len(p.ring))
@@ -78,17 +87,26 @@ func (p *pipe) take(to []byte) int {
 			p.from = 0
 		}
 	}
+	p.took(total)
 	if p.n <= p.limit/2 {
 		p.release()
 	}
 	return total
 }
 
+// took tells the taker. p.mu is held.
+func (p *Pipe) took(n int) {
+	if p.taker != nil && n > 0 {
+		p.taker.Took(n)
+	}
+}
+
 // Close implements io.Closer and throws away the unread bytes and all that follow.
-func (p *pipe) Close() error {
+func (p *Pipe) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.took(p.n)
 	p.ring, p.from, p.n = nil, 0, 0
 	p.stopTimer()
 	p.release()
@@ -96,16 +114,16 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// release lets the connection read again. p.mu is held, so that pauses and resumes reach the connection in order.
-func (p *pipe) release() {
+// release lets the source go on. p.mu is held.
+func (p *Pipe) release() {
 	if p.held {
 		p.held = false
-		p.conn.ResumeRead()
+		p.source.ResumeRead()
 	}
 }
 
-// room returns how many bytes put accepts now.
-func (p *pipe) room() int {
+// Room returns how many bytes Put accepts now.
+func (p *Pipe) Room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -114,9 +132,9 @@ func (p *pipe) room() int {
 	return p.limit - p.n
 }
 
-// put adds data, at most as many bytes as room returned. The result is how many of them were thrown away because the reader
+// Put adds data, at most as many bytes as Room returned. The result is how many of them were thrown away because the reader
 // wants no more.
-func (p *pipe) put(data []byte) (dropped int) {
+func (p *Pipe) Put(data []byte) (dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.received += int64(len(data))
@@ -137,7 +155,7 @@ func (p *pipe) put(data []byte) (dropped int) {
 // minRing is the smallest buffer of a pipe.
 const minRing = 2 << 10
 
-func (p *pipe) grow(need int) {
+func (p *Pipe) grow(need int) {
 	size := max(minRing, len(p.ring))
 	for size < need {
 		size *= 2
@@ -148,9 +166,9 @@ func (p *pipe) grow(need int) {
 	p.ring, p.from = ring, 0
 }
 
-// hold pauses the connection's reads if the pipe is still full, and reports whether it is. The loop calls hold when room
-// has returned 0.
-func (p *pipe) hold() bool {
+// Hold tells the source to pause if the Pipe is still full, and reports whether it is. The loop calls Hold when Room has
+// returned 0.
+func (p *Pipe) Hold() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.n < p.limit {
@@ -158,13 +176,13 @@ func (p *pipe) hold() bool {
 	}
 	if !p.held {
 		p.held = true
-		p.conn.PauseRead()
+		p.source.PauseRead()
 	}
 	return true
 }
 
-// end records that no more comes, with io.EOF or the failure as the reason. The first reason stands.
-func (p *pipe) end(err error, trailer http.Header) {
+// End records that no more comes, with io.EOF or the failure as the reason. The first reason stands.
+func (p *Pipe) End(err error, trailer http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
@@ -174,8 +192,8 @@ func (p *pipe) end(err error, trailer http.Header) {
 	p.changed.Broadcast()
 }
 
-// setDeadline makes reads fail with os.ErrDeadlineExceeded from t on. The zero time means no deadline.
-func (p *pipe) setDeadline(t time.Time) {
+// SetDeadline makes reads fail with os.ErrDeadlineExceeded from t on. The zero time means no deadline.
+func (p *Pipe) SetDeadline(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopTimer()
@@ -201,7 +219,7 @@ func (p *pipe) setDeadline(t time.Time) {
 }
 
 // stopTimer cancels the running deadline. p.mu is held.
-func (p *pipe) stopTimer() {
+func (p *Pipe) stopTimer() {
 	p.due++
 	if p.timer != nil {
 		p.timer.Stop()
@@ -209,16 +227,16 @@ func (p *pipe) stopTimer() {
 	}
 }
 
-// complete reports whether everything has come and was read.
-func (p *pipe) complete() bool {
+// Complete reports whether everything has come and was read.
+func (p *Pipe) Complete() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err == io.EOF && p.n == 0 //nolint:errorlint // our own mark, never wrapped
 }
 
-// missing returns how many of length bytes have not come. For an unknown (negative) length it returns 0 when everything has
+// Missing returns how many of length bytes have not come. For an unknown (negative) length it returns 0 when everything has
 // come, else 1.
-func (p *pipe) missing(length int64) int64 {
+func (p *Pipe) Missing(length int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -230,9 +248,30 @@ func (p *pipe) missing(length int64) int64 {
 	return length - p.received
 }
 
-// holds reports whether the connection's reads are paused because of the reader.
-func (p *pipe) holds() bool {
+// Holds reports whether the source pauses because of the reader.
+func (p *Pipe) Holds() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held
+}
+
+// Trailer returns what End was given.
+func (p *Pipe) Trailer() http.Header {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trailer
+}
+
+// Ended reports whether no more comes.
+func (p *Pipe) Ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil
+}
+
+// Buffered returns how many bytes wait for the reader, and the memory that they are in.
+func (p *Pipe) Buffered() (n, memory int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n, len(p.ring)
 }

@@ -1,0 +1,169 @@
+package http2
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/httpserve"
+)
+
+// exchange is a request and its response as the handler sees them. The loop makes it, and a worker of the pool runs the
+// handler on it.
+type exchange struct {
+	st    *stream
+	pool  *executor.Pool // runs the handler
+	req   *http.Request
+	w     response
+	ctx   requestContext
+	body  *body // nil when the request has none
+	place executor.Place
+
+	began      time.Duration // time of the loop
+	expect     bool          // the client waits for 100 Continue
+	answered   bool          // by the loop
+	retryAfter bool          // the answer of the loop says when to come back
+	counted    bool          // the end of the request was counted
+	keptOut    int           // bytes of the response counted by KeepInput
+	forLoop    *requestHead  // of a request whose body is awaited for Options.OnLoop
+	continued  atomic.Bool   // 100 Continue was sent
+	writeBy    atomic.Pointer[time.Time]
+	credit     atomic.Int64 // bytes of the body that the handler has taken, and the window has not got back
+	done       atomic.Bool  // the handler has returned
+	posted     bool         // in serverConn.posted, under its mutex
+}
+
+// requestContext is the request's context. It is cancelled when the stream or the connection ends, when its BaseContext ends
+// and when the handler returns.
+type requestContext struct {
+	httpserve.Context
+	by   time.Time // the handler deadline, zero for none
+	late atomic.Bool
+}
+
+// Deadline implements context.Context and returns the server's handler deadline, or that of the connection's BaseContext if
+// that is earlier.
+func (c *requestContext) Deadline() (time.Time, bool) {
+	base, ok := c.Conn.BaseContext().Deadline()
+	if !c.by.IsZero() && (!ok || c.by.Before(base)) {
+		return c.by, true
+	}
+	return base, ok
+}
+
+// init fills the exchange of a new stream. ok is false for a malformed target.
+func (ex *exchange) init(st *stream, head *requestHead) (ok bool) {
+	sc := st.sc
+	ex.st, ex.began = st, sc.ctx.Now()
+	ex.place.Owner = sc.owner()
+	ex.ctx.Conn, ex.ctx.Place = sc.conn, &ex.place
+	if sc.watch.handler > 0 {
+		ex.ctx.by = time.Now().Add(sc.watch.handler)
+	}
+	ex.req = sc.f.blank.WithContext(&ex.ctx)
+	if !head.request(ex.req) {
+		return false
+	}
+	ex.req.RemoteAddr, ex.req.TLS, ex.req.Body = sc.remoteAddr(), sc.tls, http.NoBody
+	ex.w.init(ex)
+	return true
+}
+
+// Place implements executor.Placed.
+func (ex *exchange) Place() *executor.Place { return &ex.place }
+
+const busyText = "the server is busy"
+
+// Run implements executor.Runner and runs the handler. Exactly one response goes out, or the stream ends.
+func (ex *exchange) Run() {
+	returned := false
+	defer func() {
+		ex.ctx.Cancel()
+		if !returned {
+			ex.failed(recover())
+		}
+	}()
+	switch {
+	case ex.st.out.failure() != nil:
+	case ex.place.Crowded():
+		ex.st.sc.f.stats.busy.Add(1)
+		ex.w.Header().Set("Retry-After", "1")
+		http.Error(&ex.w, busyText, http.StatusServiceUnavailable)
+	case ex.req.RequestURI == "*":
+	default:
+		ex.st.sc.f.handler.ServeHTTP(&ex.w, ex.req)
+	}
+	ex.w.end()
+	ex.finish()
+	returned = true
+}
+
+// failed handles a handler that did not return. A panic is answered 500 when nothing was sent, and resets the stream
+// otherwise. The panic goes on to the pool, which counts and logs it.
+func (ex *exchange) failed(v any) {
+	ex.w.abandon(v == nil || v == http.ErrAbortHandler) //nolint:errorlint // net/http compares it like this too
+	ex.finish()
+	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // see above
+		panic(v)
+	}
+}
+
+// finish hands the end of the response to the loop.
+func (ex *exchange) finish() {
+	if ex.body != nil {
+		_ = ex.body.Close() // never fails
+	}
+	ex.done.Store(true)
+	ex.st.sc.post(ex.st)
+}
+
+// continueFields is the header section of 100 Continue.
+var continueFields = []hpack.HeaderField{{Name: ":status", Value: "100"}} //nolint:gochecknoglobals // never written
+
+// sendContinue answers Expect: 100-continue (RFC 9110 section 10.1.1) when the handler first reads, unless the final response
+// has begun.
+func (ex *exchange) sendContinue() {
+	if !ex.expect || !ex.continued.CompareAndSwap(false, true) {
+		return
+	}
+	ex.st.sc.f.countStatus(http.StatusContinue)
+	ex.st.out.inform(&fields{list: continueFields})
+	ex.st.sc.post(ex.st)
+}
+
+// answer makes the loop answer the request, unless the handler has begun to; then the stream is reset.
+func (sc *serverConn) answer(st *stream, status int, text string) {
+	if st.answered || st.gone {
+		return
+	}
+	st.answered = true
+	reason := &StreamError{Stream: st.id, Code: CodeCancel, Text: text}
+	if !st.out.take(loop) {
+		sc.abort(st, reason)
+		return
+	}
+	sc.f.countStatus(status)
+	head := sc.f.plain(status, len(text)+1)
+	if st.retryAfter {
+		head.list = append(head.list, hpack.HeaderField{Name: "retry-after", Value: "1"})
+	}
+	var body []byte
+	if !st.w.isHead {
+		body = append([]byte(text), '\n')
+	}
+	st.out.replace(head, body, reason)
+	if st.body != nil {
+		st.body.End(reason, nil)
+	}
+	if !st.returned {
+		st.ctx.Cancel()
+	}
+	sc.offer(st)
+	sc.pump()
+}
+
+// Err implements context.Context and returns context.DeadlineExceeded when the handler deadline has passed.
+func (c *requestContext) Err() error { return lateErr(c.Ended(), c.late.Load()) }

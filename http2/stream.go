@@ -1,0 +1,404 @@
+package http2
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/http1"
+)
+
+// stream is one request and its response as the loop sees them. The loop owns it, except out and what exchange says.
+type stream struct {
+	sc *serverConn
+	id uint32
+	exchange
+
+	recvEnd    bool // the client has sent the last byte
+	gone       bool // the stream is not among serverConn.streams any more
+	returned   bool // its handler has, or never began
+	recvWindow int  // what the client may send
+	received   int64
+	kept       int // bytes counted by KeepInput
+
+	window      int // what the client takes
+	urgency     uint8
+	incremental bool
+	queued      bool          // in a list of sender.ready
+	starved     bool          // in sender.starved
+	next        *stream       // in that list
+	stuck       time.Duration // time of the loop since which a window lets nothing through; 0 while none does
+	out         outgoing
+}
+
+// The urgency of a request that names none (RFC 9218 section 4.1).
+const defaultUrgency = 3
+
+// prioritize applies a Priority field. Requests without one take turns with those of the same urgency, as if they were
+// incremental: who names no priority has no order in mind either.
+func (st *stream) prioritize(field string) {
+	st.urgency, st.incremental = defaultUrgency, field == ""
+	for item := range strings.SplitSeq(field, ",") {
+		switch item = strings.TrimSpace(item); {
+		case len(item) == 3 && item[:2] == "u=" && '0' <= item[2] && item[2] <= '7':
+			st.urgency = item[2] - '0'
+		case item == "i", item == "i=?1":
+			st.incremental = true
+		}
+	}
+}
+
+// onRequest begins a stream with the header section that was decoded last.
+func (sc *serverConn) onRequest(id uint32, end bool) *ConnError {
+	h := &sc.headers
+	if len(sc.streams) >= sc.f.opts.MaxStreams || sc.running >= sc.f.opts.MaxStreams {
+		sc.f.stats.refused.Add(1)
+		return sc.resetID(id, CodeRefusedStream, "too many requests at once")
+	}
+	sc.f.stats.requests.Add(1)
+	st := &stream{sc: sc, id: id, recvEnd: end, recvWindow: sc.f.opts.BodyBuffer, window: sc.out.initial, returned: true}
+	st.out.init(sc.f.opts.ResponseBuffer)
+	if sc.streams == nil {
+		sc.streams = make(map[uint32]*stream)
+	}
+	sc.streams[id] = st
+	sc.conn.Begin()
+	st.prioritize("")
+	for _, f := range h.fields {
+		st.w.isHead = st.w.isHead || f.Name == ":method" && f.Value == http.MethodHead
+	}
+	var head requestHead
+	switch {
+	case h.self:
+		return sc.malformed(st, "a stream that depends on itself")
+	case h.large:
+		sc.f.stats.protocolErrors.Add(1)
+		sc.answer(st, http.StatusRequestHeaderFieldsTooLarge, "the header section is over the limit of "+strconv.Itoa(sc.f.opts.MaxHeaderBytes)+
+			" bytes or "+strconv.Itoa(sc.f.opts.MaxHeaderCount)+" fields")
+		return sc.charge("requests with a header section over the limit")
+	}
+	if bad := head.parse(h.fields); bad != "" {
+		return sc.malformed(st, bad)
+	}
+	if end && head.length > 0 {
+		return sc.malformed(st, "a Content-Length without a body")
+	}
+	st.prioritize(head.priority)
+	return sc.begin(st, &head)
+}
+
+// malformed resets a stream whose request is malformed (RFC 9113 section 8.1.1).
+func (sc *serverConn) malformed(st *stream, why string) *ConnError {
+	sc.f.stats.protocolErrors.Add(1)
+	return sc.reset(st, CodeProtocol, why)
+}
+
+// begin makes the request of a complete header section and runs its handler, unless its route awaits the body.
+func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
+	if !st.exchange.init(st, head) {
+		return sc.malformed(st, "a malformed :path")
+	}
+	to := sc.f.route(st.req)
+	st.pool = to.Pool
+	most := sc.f.opts.MaxBody
+	if head.method == http.MethodConnect {
+		most = -1 // a tunnel
+	}
+	if to.Await > 0 && !st.recvEnd {
+		most = int64(to.Await)
+	}
+	if most >= 0 && head.length > most {
+		sc.f.stats.protocolErrors.Add(1)
+		sc.answer(st, http.StatusRequestEntityTooLarge, tooLong(most))
+		return nil
+	}
+	whole := sc.f.wholeFor(head, st.recvEnd)
+	if st.recvEnd {
+		if !whole || !sc.onLoop(st, head, nil) {
+			sc.run(st)
+		}
+		return nil
+	}
+	if whole {
+		to.Await, st.forLoop = max(int(head.length), 1), head
+	}
+	st.initBody(head, most, to)
+	sc.watch.arm(sc)
+	if !st.body.await {
+		sc.run(st)
+	} else if st.expect {
+		sc.goOn(st)
+	}
+	return nil
+}
+
+func tooLong(most int64) string {
+	return "the body is over the limit of " + strconv.FormatInt(most, 10) + " bytes"
+}
+
+// route asks Options.Route about r and fills in the default pool.
+func (f *Factory) route(r *http.Request) (to http1.Route) {
+	if f.opts.Route != nil {
+		to = f.opts.Route(r)
+	}
+	if to.Pool == nil {
+		to.Pool = f.pool
+	}
+	return to
+}
+
+// run hands the request to its pool. The request is answered 503 when the pool takes no more.
+func (sc *serverConn) run(st *stream) {
+	if sc.f.handler == nil {
+		sc.answer(st, http.StatusNotFound, "there is nothing here")
+		return
+	}
+	st.returned = false
+	sc.running++
+	if err := st.pool.Submit(&st.exchange); err != nil {
+		st.returned = true
+		sc.running--
+		sc.f.stats.busy.Add(1)
+		st.retryAfter = true
+		sc.answer(st, http.StatusServiceUnavailable, busyText)
+		return
+	}
+	if sc.watch.handler > 0 {
+		sc.watch.arm(sc)
+	}
+}
+
+// onData takes bytes of a request body (RFC 9113 section 6.1).
+func (sc *serverConn) onData(f frame, p []byte) *ConnError {
+	if f.stream == 0 {
+		return connError(CodeProtocol, "DATA without a stream")
+	}
+	if sc.recvWindow -= f.length; sc.recvWindow < 0 {
+		return connError(CodeFlowControl, "DATA beyond the window of the connection")
+	}
+	if sc.recvWindow <= connWindow/2 {
+		sc.control(appendWindowUpdate(nil, 0, connWindow-sc.recvWindow))
+		sc.recvWindow = connWindow
+	}
+	st := sc.streams[f.stream]
+	if st == nil {
+		if err := sc.onPast(f); err != nil || sc.past.has(f.stream) {
+			return err
+		}
+		return sc.resetID(f.stream, CodeStreamClosed, "DATA on a closed stream")
+	}
+	data, _, err := f.unpad(p)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 && !f.has(flagEndStream) {
+		if err := sc.charge("DATA frames without bytes"); err != nil {
+			return err
+		}
+	}
+	switch st.recvWindow -= f.length; {
+	case st.recvEnd:
+		return sc.reset(st, CodeStreamClosed, "DATA behind the end of the request")
+	case st.recvWindow < 0:
+		return sc.reset(st, CodeFlowControl, "DATA beyond the window of the stream")
+	case st.answered: // its body is not wanted
+		return nil
+	}
+	return sc.addBody(st, data, f)
+}
+
+// addBody gives the bytes of a DATA frame to the handler.
+func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
+	b := st.body
+	st.received += int64(len(data))
+	switch {
+	case b.length >= 0 && st.received > b.length:
+		return sc.malformed(st, "a body longer than its Content-Length")
+	case b.most >= 0 && st.received > b.most:
+		sc.f.stats.protocolErrors.Add(1)
+		sc.answer(st, http.StatusRequestEntityTooLarge, tooLong(b.most))
+		return nil
+	}
+	if dropped := b.Put(data); dropped == 0 {
+		sc.keep(st, len(data))
+	} else if !f.has(flagEndStream) {
+		st.Took(dropped)
+	}
+	b.silent = 0
+	if f.has(flagEndStream) {
+		return sc.bodyEnd(st, nil)
+	}
+	if pad := f.length - len(data); pad > 0 {
+		st.credit.Add(int64(pad))
+	}
+	return nil
+}
+
+// bodyEnd ends the body of a request.
+func (sc *serverConn) bodyEnd(st *stream, trailer http.Header) *ConnError {
+	st.recvEnd = true
+	b := st.body
+	if b == nil {
+		return nil
+	}
+	if b.length >= 0 && st.received != b.length {
+		return sc.malformed(st, "a body shorter than its Content-Length")
+	}
+	b.End(io.EOF, trailer)
+	if b.await && !st.gone && !sc.wholeOnLoop(st) {
+		sc.run(st)
+	}
+	return nil
+}
+
+// keep counts n more bytes that the stream holds, fewer when n is negative, against the server's memory budget.
+func (sc *serverConn) keep(st *stream, n int) {
+	if n != 0 {
+		st.kept += n
+		sc.ctx.KeepInput(n)
+	}
+}
+
+// Took implements httpserve.Taker: the handler has taken n bytes of its body. It is called on the handler's goroutine with the
+// body locked, or on the loop. A stream of the client's goes on when half of its window is free.
+func (st *stream) Took(n int) {
+	if st.credit.Add(int64(n)) >= int64(st.sc.f.opts.BodyBuffer/2) {
+		st.sc.post(st)
+	}
+}
+
+// grant opens the window of a stream by what its handler has taken.
+func (sc *serverConn) grant(st *stream) {
+	n := int(st.credit.Swap(0))
+	if n == 0 || st.gone {
+		return
+	}
+	sc.keep(st, -min(n, st.kept))
+	if !st.recvEnd {
+		st.recvWindow += n
+		sc.control(appendWindowUpdate(nil, st.id, n))
+	}
+}
+
+// post tells the loop to look at st. Any goroutine.
+func (sc *serverConn) post(st *stream) {
+	sc.mu.Lock()
+	first := len(sc.posted) == 0
+	if !st.posted {
+		st.posted = true
+		sc.posted = append(sc.posted, st)
+	}
+	sc.mu.Unlock()
+	if first {
+		_ = sc.wake.Raise() // fails only when the loop has ended, which has closed the connection
+	}
+}
+
+// collect looks at the streams that have news.
+func (sc *serverConn) collect() {
+	sc.mu.Lock()
+	list := sc.posted
+	sc.posted, sc.spare = sc.spare, nil
+	for _, st := range list {
+		st.posted = false
+	}
+	sc.mu.Unlock()
+	for _, st := range list {
+		sc.grant(st)
+		if st.done.Load() && !st.returned {
+			st.returned = true
+			sc.running--
+			sc.over(st)
+			if st.out.isCut() {
+				sc.abort(st, &StreamError{Stream: st.id, Code: CodeInternal, Text: "the handler has ended before its response was whole"})
+			}
+		}
+		sc.offer(st)
+	}
+	sc.pump()
+	for _, st := range list {
+		if !st.gone {
+			sc.keepOut(st)
+		}
+	}
+	clear(list)
+	sc.spare = list[:0]
+}
+
+// reset ends a stream with RST_STREAM, for a fault of the client.
+func (sc *serverConn) reset(st *stream, code ErrCode, why string) *ConnError {
+	sc.abort(st, &StreamError{Stream: st.id, Code: code, Text: why})
+	return sc.charge("requests that had to be reset")
+}
+
+// resetID is reset for a stream that is not open.
+func (sc *serverConn) resetID(id uint32, code ErrCode, why string) *ConnError {
+	if st := sc.streams[id]; st != nil {
+		return sc.reset(st, code, why)
+	}
+	sc.past.add(id, 2*sc.f.opts.MaxStreams)
+	sc.control(appendReset(nil, id, code))
+	return sc.charge("requests that had to be reset")
+}
+
+// abort ends a stream with RST_STREAM.
+func (sc *serverConn) abort(st *stream, err *StreamError) {
+	if st.gone {
+		return
+	}
+	sc.past.add(st.id, 2*sc.f.opts.MaxStreams)
+	sc.control(appendReset(nil, st.id, err.Code))
+	sc.close(st, err)
+}
+
+// sent follows the last byte of a response. A client that still sends its request is told to stop (RFC 9113 section 8.1).
+func (sc *serverConn) sent(st *stream) {
+	sc.flood.earn(1)
+	if !st.recvEnd {
+		sc.abort(st, &StreamError{Stream: st.id, Code: CodeNo, Text: "the response is complete"})
+		return
+	}
+	sc.close(st, errReturned)
+}
+
+// close takes the stream from the connection, and tells a handler that is not over why.
+func (sc *serverConn) close(st *stream, err error) {
+	st.gone = true
+	delete(sc.streams, st.id)
+	sc.out.remove(st)
+	sc.keep(st, -st.kept)
+	sc.ctx.KeepInput(-st.keptOut)
+	st.keptOut = 0
+	st.out.fail(err)
+	if st.body != nil {
+		st.body.End(err, nil)
+	}
+	if st.req != nil {
+		st.ctx.Cancel()
+	}
+	sc.over(st)
+}
+
+// over ends the accounting of a stream that is closed and whose handler has returned.
+func (sc *serverConn) over(st *stream) {
+	if !st.gone || !st.returned || st.counted {
+		return
+	}
+	st.counted = true
+	sc.leave()
+	if bufs := st.out.last; bufs != nil { // nobody else has st.out any more
+		st.out.last = nil
+		sc.f.buffers.Put(bufs)
+	}
+	sc.conn.End()
+}
+
+// goOn tells the client to send its body (RFC 9110 section 10.1.1).
+func (sc *serverConn) goOn(st *stream) {
+	sc.f.countStatus(http.StatusContinue)
+	st.out.inform(&fields{list: continueFields})
+	sc.offer(st)
+	sc.pump()
+}
