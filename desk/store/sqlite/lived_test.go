@@ -21,7 +21,7 @@ const (
 	rollupRow  = `INSERT INTO rollup_15m (slot, site, grp, agent, measure, bucket, n, total) VALUES `
 )
 
-// lived returns the life of a database of each version, version 1 first. A new migration needs its entry here: rows for
+// lived returns the life of a database of each version, in the order of the migrations. A new migration needs its entry here: rows for
 // what it adds, and what it makes of the rows that there are.
 func lived() []life {
 	return []life{
@@ -154,5 +154,6 @@ func lived() []life {
 			`UPDATE conversation SET snoozed_until = 4102444800000 WHERE id = 'assigned'`,
 			`UPDATE agent_state SET active = 0 WHERE agent = 'lin'`,
 		}},
+		{indexes: []string{"rollup_day_open", "rollup_tag_day_open"}, rows: []string{rollupRow + `(86400000, 's', '', '', 'opened', 0, 1, 0)`, `INSERT INTO rollup_gone (slot, tag, site, grp, agent, measure, bucket, n, total) VALUES (86400000, '', 's', '', '', 'opened', 0, 1, 0)`}},
 	}
 }
