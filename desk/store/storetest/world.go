@@ -121,10 +121,13 @@ func (w *world) round(all ...deed) {
 	if w.alone {
 		w.note(all[0].name, all[0].prepare(w, w.scene())())
 	} else {
-		var at sync.WaitGroup
+		var runs []func() error
 		for _, d := range all {
-			run := d.prepare(w, w.scene())
-			at.Go(func() { w.note(d.name, run()) })
+			runs = append(runs, d.prepare(w, w.scene()))
+		}
+		var at sync.WaitGroup
+		for i, run := range runs {
+			at.Go(func() { w.note(all[i].name, run()) })
 		}
 		at.Wait()
 	}
