@@ -21,7 +21,7 @@ const (
 	rollupRow  = `INSERT INTO rollup_15m (slot, site, grp, agent, measure, bucket, n, total) VALUES `
 )
 
-// lived returns the life of a database of each version, version 1 first. A new migration needs its entry here: rows for
+// lived returns the life of a database of each version, in the order of the migrations. A new migration needs its entry here: rows for
 // what it adds, and what it makes of the rows that there are.
 func lived() []life {
 	return []life{
@@ -154,6 +154,13 @@ func lived() []life {
 			`UPDATE conversation SET snoozed_until = 4102444800000 WHERE id = 'assigned'`,
 			`UPDATE agent_state SET active = 0 WHERE agent = 'lin'`,
 		}},
+		{rows: []string{`INSERT INTO site_logo (site, hash, type, width, height, content) VALUES ('s', 'abc', 'image/png', 1, 1, x'89')`}},
+		{rows: []string{`UPDATE conversation SET told_warned = 11 WHERE id = 'queued'`}},
 		{rows: []string{`INSERT INTO push_subscription (login, endpoint, key, auth, locale, saved) VALUES (x'0a0b', 'https://push.example/1', x'04', x'07', 'en', 18)`}},
+		{indexes: []string{"contact_value_found"}, rows: []string{
+			`INSERT INTO own_field (key, workspace, label, kind, choices, see, edit, position) VALUES ('plan', 'main', 'Plan', 'text', '[]', 'agent', 'agent', 0)`,
+			`INSERT INTO contact_value (contact, field, value) VALUES ('d', 'plan', 'Gold')`,
+		}},
+		{indexes: []string{"rollup_day_open", "rollup_tag_day_open"}, rows: []string{rollupRow + `(86400000, 's', '', '', 'opened', 0, 1, 0)`, `INSERT INTO rollup_gone (slot, tag, site, grp, agent, measure, bucket, n, total) VALUES (86400000, '', 's', '', '', 'opened', 0, 1, 0)`}},
 	}
 }

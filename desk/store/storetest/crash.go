@@ -195,10 +195,18 @@ func child(t *testing.T, b Backend, place string) {
 			}
 		})
 	}
-	all.Go(func() {
-		for time.Now().Before(deadline) && r.durable(say) {
+	for i := range crashWriters {
+		var part []durable
+		for n, d := range durables() {
+			if n%crashWriters == i {
+				part = append(part, d)
+			}
 		}
-	})
+		all.Go(func() {
+			for time.Now().Before(deadline) && r.durable(part, say) {
+			}
+		})
+	}
 	all.Wait()
 }
 
@@ -224,9 +232,9 @@ func sayer() func(line string) {
 	}
 }
 
-// durable does everything once that has no events, and reports whether the store goes on.
-func (r *rig) durable(say func(line string)) bool {
-	for _, d := range durables() {
+// durable does each of some things that have no events once, and reports whether the store goes on.
+func (r *rig) durable(part []durable, say func(line string)) bool {
+	for _, d := range part {
 		key := newKey()
 		switch err := d.do(r, key); {
 		case errors.Is(err, store.ErrStopped):

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -85,7 +86,10 @@ func testRandom(t *testing.T, r *rig) {
 	}
 	beside = slices.DeleteFunc(slices.Clone(deck), func(d deed) bool { return d.solo })
 	w.gap = int64(min(time.Hour, store.KeepDeadMails/time.Duration(r.b.Rounds))) // mails that were given up are not kept for longer
-	for range r.b.Rounds {
+	for i := range r.b.Rounds {
+		if i%100 == 99 {
+			w.checkMails(w.alive()) // before the conversations are too old to be kept
+		}
 		if w.rng.IntN(4) == 0 {
 			w.round(pick(w.rng, beside), pick(w.rng, beside), pick(w.rng, beside))
 		} else {
@@ -117,10 +121,13 @@ func (w *world) round(all ...deed) {
 	if w.alone {
 		w.note(all[0].name, all[0].prepare(w, w.scene())())
 	} else {
-		var at sync.WaitGroup
+		var runs []func() error
 		for _, d := range all {
-			run := d.prepare(w, w.scene())
-			at.Go(func() { w.note(d.name, run()) })
+			runs = append(runs, d.prepare(w, w.scene()))
+		}
+		var at sync.WaitGroup
+		for i, run := range runs {
+			at.Go(func() { w.note(all[i].name, run()) })
 		}
 		at.Wait()
 	}
@@ -162,7 +169,7 @@ func (w *world) scene() scene {
 	case len(open) > 0 && w.rng.IntN(4) > 0:
 		at.conv = pick(w.rng, open)
 	case len(w.convs) > 0:
-		at.conv = w.any()
+		at.conv = w.any(slices.Collect(maps.Keys(w.convs))...)
 	}
 	for _, c := range w.contacts {
 		if c.ID == at.conv.Contact && w.rng.IntN(4) > 0 {
@@ -179,9 +186,9 @@ func (w *world) scene() scene {
 	return at
 }
 
-// any returns one of all conversations that are there.
-func (w *world) any() store.Conversation {
-	for id := range w.convs {
+// any returns the first of some conversations that is there.
+func (w *world) any(ids ...string) store.Conversation {
+	for _, id := range ids {
 		c, err := w.Cold().Conversation(w.t.Context(), id)
 		if err == nil {
 			return c

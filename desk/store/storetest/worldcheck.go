@@ -13,14 +13,8 @@ import (
 // check compares what the store keeps in several places, and with what it was asked for.
 func (w *world) check() {
 	w.t.Helper()
-	alive := make(map[string]store.Conversation)
-	for id := range w.convs {
-		c, err := w.Cold().Conversation(w.t.Context(), id)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		w.must(err)
-		alive[id] = c
+	alive := w.alive()
+	for id, c := range alive {
 		w.verifyConv(id)
 		if _, err := w.Cold().Contact(w.t.Context(), c.Contact); err != nil && !w.erased[c.Contact] {
 			w.t.Errorf("conversation %s (%s) is of contact %s: %v", id, c.State, c.Contact, err)
@@ -40,6 +34,21 @@ func (w *world) check() {
 			w.t.Errorf("%d %s were wrong, %v", n, what, err)
 		}
 	}
+}
+
+// alive returns the conversations that are there.
+func (w *world) alive() map[string]store.Conversation {
+	w.t.Helper()
+	all := make(map[string]store.Conversation)
+	for id := range w.convs {
+		c, err := w.Cold().Conversation(w.t.Context(), id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		w.must(err)
+		all[id] = c
+	}
+	return all
 }
 
 // checkOutbox: each event of a conversation is one row, in order, and so is each change of tags, rating and contact.

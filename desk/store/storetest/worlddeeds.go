@@ -74,8 +74,10 @@ func staffDeeds() []deed {
 		{"Tag", 8, false, command(func(w *world, at scene) store.Command {
 			tags := []string{"vip", "VIP", "refund", "late"}
 			c := store.Tag{Conv: at.conv.ID, By: at.actor, Add: []string{pick(w.rng, tags), pick(w.rng, tags)}, Remove: []string{pick(w.rng, tags)}}
-			for i := 0; w.rng.IntN(4) == 0 && i <= store.MaxTags; i++ { // one too many: nothing of it stays
-				c.Add = append(c.Add, fmt.Sprint("tag", i))
+			if w.rng.IntN(4) == 0 { // too many: nothing of it stays
+				for i := range store.MaxTags + 1 {
+					c.Add = append(c.Add, fmt.Sprint("tag", i))
+				}
 			}
 			return c
 		})},

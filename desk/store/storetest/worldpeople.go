@@ -145,6 +145,9 @@ func mailDeeds() []deed {
 		})},
 		queued("SealMail", 5, func(w *world, m store.Mail) error {
 			_, err := w.SealMail(w.t.Context(), m.ID)
+			if c := w.any(m.Conv); err == nil && c.State == store.Assigned { // its agent writes on while it is being sent
+				return w.run(text(c.ID, c.Owner, "and this"))
+			}
 			return err
 		}),
 		queued("MailSent", 4, func(w *world, m store.Mail) error { return w.sent(m) }),
