@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -50,11 +51,12 @@ func (p *packing) add(o *origin, f *fact) {
 	p.facts = binary.AppendVarint(binary.AppendVarint(p.facts, f.n), f.total)
 }
 
-// bytes returns the packed day.
+// bytes returns the packed day, with a check sum behind it.
 func (p *packing) bytes() []byte {
 	b := append(binary.AppendUvarint([]byte{packVersion}, uint64(len(p.texts))), p.names...)
 	b = append(binary.AppendUvarint(b, uint64(len(p.origins))), p.whose...)
-	return append(b, p.facts...)
+	b = append(b, p.facts...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
 // unpacked is a day that was packed. The next unpack takes its memory.
@@ -72,10 +74,11 @@ type factOf struct {
 
 // unpack reads a packed day. false means that these bytes are none that this program has packed.
 func (u *unpacked) unpack(day int64, b []byte) bool {
-	if len(b) == 0 || b[0] != packVersion {
+	end := len(b) - crc32.Size
+	if end < 1 || b[0] != packVersion || binary.BigEndian.Uint32(b[end:]) != crc32.ChecksumIEEE(b[:end]) {
 		return false
 	}
-	c := &packed{b: b[1:]}
+	c := &packed{b: b[1:end]}
 	u.texts, u.origins, u.facts = u.texts[:0], u.origins[:0], u.facts[:0]
 	for n := c.number(len(c.b) + 1); n > 0 && !c.bad; n-- {
 		u.texts = append(u.texts, c.text())

@@ -41,6 +41,7 @@ func Proofs() []Proof {
 		{"Snooze", "", "", ""},
 		{"Tag", "", "", ""},
 		{"Visited", "", "", ""},
+		{"TellTarget", "", "", timer},
 		{"Warn", "", "", timer},
 
 		// Customers.
@@ -77,6 +78,9 @@ func Proofs() []Proof {
 
 		// Staff.
 		{"AddMember", "", "", page},
+		{"CreateOwnField", page, page, page},
+		{"DropOwnField", page, page, page},
+		{"UpdateOwnField", page, page, page},
 		{"DropFilter", "", "", ""},
 		{"SaveFilter", "", "", ""},
 		{"SetGone", "", "", ""},
