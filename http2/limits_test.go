@@ -259,7 +259,7 @@ func TestFloods(t *testing.T) {
 
 // A client that gets answers may update windows, and ping, as often as it likes in proportion.
 func TestBusyClientIsNoFlood(t *testing.T) {
-	s := startWith(t, setup{clock: true, opts: Options{ControlBurst: 20}, handler: func(w http.ResponseWriter, r *http.Request) {
+	s := startWith(t, setup{clock: true, opts: Options{ControlBurst: 200}, handler: func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/big" {
 			_, _ = io.WriteString(w, big(1<<20))
 			return

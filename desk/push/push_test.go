@@ -350,7 +350,7 @@ func TestServiceFails(t *testing.T) {
 			synctest.Wait()
 			r.push.mu.Lock()
 			for _, h := range r.push.accounts[lin.ID].held { // the jitter is not the test's
-				pause = h.until.Sub(time.Now())
+				pause = time.Until(h.until)
 			}
 			r.push.mu.Unlock()
 		}
