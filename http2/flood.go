@@ -16,7 +16,9 @@ func (b *bucket) init(o *Options, now time.Duration) {
 
 // spend takes one, and reports whether there was one.
 func (b *bucket) spend(now time.Duration) bool {
-	b.left = min(b.most, b.left+(now-b.at).Seconds()*b.rate)
+	if b.left < b.most {
+		b.left = min(b.most, b.left+(now-b.at).Seconds()*b.rate)
+	}
 	b.at = now
 	if b.left < 1 {
 		return false
@@ -25,8 +27,11 @@ func (b *bucket) spend(now time.Duration) bool {
 	return true
 }
 
+// earnedBursts is how many bursts a client may have earned. Its updates for many small frames may all come later.
+const earnedBursts = 16
+
 // earn gives n back, because the client has got an answer.
-func (b *bucket) earn(n float64) { b.left = min(b.most, b.left+n) }
+func (b *bucket) earn(n float64) { b.left = min(earnedBursts*b.most, b.left+n) }
 
 // pastStreams remembers the last streams that this side has reset. Frames that were on their way to one are no error.
 type pastStreams struct {

@@ -247,7 +247,7 @@ func (o *outgoing) next(n int) (p piece) {
 		}
 		was := o.n
 		o.n -= len(p.data)
-		if was > o.limit/2 && o.n <= o.limit/2 || was >= o.limit {
+		if was > o.limit/2 && o.n <= o.limit/2 { // not before, or the rest would go out in ever smaller pieces
 			o.room.Broadcast()
 		}
 		p.end = o.ended && o.n == 0 && o.trailer == nil

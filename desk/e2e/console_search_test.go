@@ -18,14 +18,14 @@ func TestSearchSaysWhatItSearches(t *testing.T) {
 			b := startBrowser(t, lang)
 			d := newDesk(t)
 			for _, role := range perm.Roles() {
-				d.colleague(string(role), "Ada", role, 1)
+				d.colleague("a-"+string(role), "Ada", role, 1)
 			}
 			d.colleague("moe", "Moe", perm.Agent, 1)
 			v := d.visit("a zebra has left the zoo")
 			d.takeAll("moe", []*visitor{v})
 			d.answer("moe", v) // so that nobody waits, and the chat stays with Moe
 			for _, role := range perm.Roles() {
-				p := d.console(b, string(role), string(role), string(role), 1280, 800)
+				p := d.console(b, string(role), "a-"+string(role), "a-"+string(role), 1280, 800)
 				says, none := words.own, words.noneOwn
 				if role.Can(perm.ReadOthers) {
 					says, none = words.all, words.noneAll

@@ -350,7 +350,8 @@ func TestServiceFails(t *testing.T) {
 			synctest.Wait()
 			r.push.mu.Lock()
 			for _, h := range r.push.accounts[lin.ID].held { // the jitter is not the test's
-				pause = time.Until(h.until)
+				now := time.Now()
+				pause = h.until.Sub(now)
 			}
 			r.push.mu.Unlock()
 		}
