@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,28 +20,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs handle for every connection of a fresh loopback listener until the test ends.
+// serve runs handle for every connection of a fresh loopback listener until the test ends, and closes those that are left.
 func serve(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	t.Cleanup(func() { l.Close(); <-done })
-	go func() {
-		defer close(done)
+	ctx, end := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	t.Cleanup(func() { end(); l.Close(); all.Wait() })
+	all.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			all.Go(func() {
 				defer c.Close()
+				defer context.AfterFunc(ctx, func() { c.Close() })()
 				handle(c)
-			}()
+			})
 		}
-	}()
+	})
 	return l.Addr().String()
 }
 
