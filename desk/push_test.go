@@ -94,6 +94,7 @@ func TestAgentIsCalled(t *testing.T) {
 		ann.Send(conv, text)
 		s.ok(ann.Flushed(s.ctx))
 		testkit.Eventually(t, "a call", func() bool { return len(service.Calls()) >= calls })
+		testkit.Eventually(t, "the queue to have noted it", func() bool { return s.desk.Stats().Push.Waiting == 0 })
 		return service.Calls()[calls-1]
 	}
 	first := tell("call me on 13800138000", 1)

@@ -40,6 +40,8 @@ var plan = []run{
 	{name: "once", build: "plain", own: true,
 		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version"},
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
+	{name: "store", build: "plain", packages: []string{"desk/store/sqlite"},
+		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in"},
 	{name: "pages", build: "plain", own: true, packages: []string{"desk/e2e"},
 		why: "Desk in a browser, against the built command"},
 	{name: "sim", build: "plain", own: true, packages: []string{"internal/sys/sim"}, args: []string{"-seeds", "500"},
@@ -53,7 +55,7 @@ var plan = []run{
 }
 
 // longest are the test programs to begin with, so that none is left alone at the end.
-var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "race cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlite", "net .", "once internal/docs",
+var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "race cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlite", "store desk/store/sqlite", "net .", "once internal/docs",
 	"poll .", "select .", "race websocket", "race internal/poll", "race cmd/eddy/internal/load", "race rpc", "sim internal/sys/sim"}
 
 // holds reports whether the folder is one of patterns.

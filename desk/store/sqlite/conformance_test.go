@@ -29,6 +29,7 @@ func TestConformance(t *testing.T) {
 		Settle:    func(ctx context.Context, s store.Store) error { return s.(*DB).PackDays(ctx) },
 		Rounds:    rounds,
 		Customers: burstCustomers,
+		Quick:     raceEnabled,
 	})
 }
 

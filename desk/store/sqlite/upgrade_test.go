@@ -221,6 +221,9 @@ func missing(t *testing.T, what string, got, want []string) {
 // TestUpgradeFromEveryVersion: a database of any version has after the upgrade what one has that was made with the newest
 // version: the same schema, every row, and what the pages read of it.
 func TestUpgradeFromEveryVersion(t *testing.T) {
+	if raceEnabled {
+		t.Skip("no goroutines, but much work for the race detector")
+	}
 	last, of := len(every(t)), newImages(t)
 	for version := 1; version <= last; version++ {
 		path := of.made(t, last, version)
@@ -290,6 +293,9 @@ func TestUpgradeIsKilled(t *testing.T) {
 	if place := os.Getenv(dieEnv); place != "" {
 		upgradeAndDie(t, place)
 		return
+	}
+	if raceEnabled {
+		t.Skip("no goroutines, but much work for the race detector")
 	}
 	all, of := every(t), newImages(t)
 	from := 8

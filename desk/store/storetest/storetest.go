@@ -27,6 +27,8 @@ type Backend struct {
 	Rounds int
 	// Customers is how many enter at once in a burst; at least 20.
 	Customers int
+	// Quick leaves out most of what no goroutines are about, but much work: for the race detector.
+	Quick bool
 }
 
 // Run runs the suite. The name of the calling test must lead to this call alone: the crash test runs it in a second process.

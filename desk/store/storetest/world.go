@@ -62,6 +62,8 @@ func newWorld(r *rig, seed uint64) *world {
 		notes: make(map[string]string), filters: make(map[string]map[string]string), left: make(map[string]uint64), mails: make(map[string][]store.Mail),
 		ended: make(map[string]map[bool]int),
 	}
+	r.site.Group = w.group // so that any chat with people has a target
+	r.must(r.UpdateSite(r.t.Context(), r.site))
 	for range 4 {
 		w.contacts = append(w.contacts, r.visitor())
 	}
