@@ -22,6 +22,7 @@ type body struct {
 	length int64         // Content-Length, -1 when there is none
 	most   int64         // limit in bytes, -1 for none
 	await  bool          // the handler starts only when the whole body is there
+	more   int           // bytes by which an awaited body may exceed the window, and that the client has not been given
 	within time.Duration // time that an awaited body may take
 	silent time.Duration // since when the client is silent although the handler waits
 }
@@ -29,18 +30,27 @@ type body struct {
 // initBody prepares the body that a request announces.
 func (st *stream) initBody(head *requestHead, most int64, to http1.Route) {
 	b := &body{st: st, length: head.length, most: most, await: to.Await > 0, within: to.Within}
+	st.body, st.req.Body = b, b
 	limit := st.sc.f.opts.BodyBuffer
 	if b.await {
-		if more := to.Await - limit; more > 0 { // the whole body must fit into the window
-			limit += more
-			st.recvWindow += more
-			st.sc.control(appendWindowUpdate(nil, st.id, more))
+		b.more = max(to.Await-limit, 0)
+		limit += b.more
+		if b.length > int64(limit-b.more) {
+			st.widen()
 		}
 	}
 	b.Init(nil, st, limit)
 	st.expect = head.expect
-	st.body, st.req.Body = b, b
 	st.req.ContentLength = head.length
+}
+
+// widen opens the window of a stream for the whole of an awaited body, when the body turns out to need it.
+func (st *stream) widen() {
+	if more := st.body.more; more > 0 {
+		st.body.more = 0
+		st.recvWindow += more
+		st.sc.control(appendWindowUpdate(nil, st.id, more))
+	}
 }
 
 // Read implements io.Reader for the handler, which gives up its place in the pool while it waits. The first Read sends

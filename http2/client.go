@@ -169,7 +169,7 @@ func (t *Transport) appendHello(b []byte) []byte {
 	p = appendSetting(p, settingPush, 0)
 	p = appendSetting(p, settingWindow, uint32(t.BodyBuffer))
 	p = appendSetting(p, settingMaxHeaderList, uint32(t.MaxHeaderBytes))
-	b = append(b, preface...)
+	b = append(b, Preface...)
 	b = append(appendFrame(b, len(p), frameSettings, 0, 0), p...)
 	return appendWindowUpdate(b, 0, connWindow-firstWindow)
 }

@@ -228,8 +228,8 @@ func listen(t *testing.T, f func(p *peer)) string {
 
 // hello reads the client's preface and sends the server's.
 func (p *peer) hello(settings ...wire.Setting) bool {
-	b := make([]byte, len(preface))
-	if _, err := io.ReadFull(p.conn, b); err != nil || string(b) != preface {
+	b := make([]byte, len(Preface))
+	if _, err := io.ReadFull(p.conn, b); err != nil || string(b) != Preface {
 		return false
 	}
 	return p.WriteSettings(settings...) == nil

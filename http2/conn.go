@@ -97,11 +97,11 @@ func (sc *serverConn) decode(view []byte) (int, *ConnError) {
 	case stateOver:
 		return len(view), nil
 	case statePreface:
-		n := min(len(view), len(preface))
-		if string(view[:n]) != preface[:n] {
+		n := min(len(view), len(Preface))
+		if string(view[:n]) != Preface[:n] {
 			return 0, connError(CodeProtocol, "the connection preface is not that of HTTP/2")
 		}
-		if n < len(preface) {
+		if n < len(Preface) {
 			return 0, nil
 		}
 		sc.state = stateSettings

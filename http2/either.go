@@ -26,10 +26,10 @@ func (e *either) HandleOpen(ctx *eddy.Context) error {
 
 // Decode implements eddy.Decoder. It consumes nothing: what it has seen goes to the handlers that take its place.
 func (e *either) Decode(ctx *eddy.Context, view []byte) (int, error) {
-	n := min(len(view), len(preface))
+	n := min(len(view), len(Preface))
 	install := e.h1
-	if string(view[:n]) == preface[:n] {
-		if n < len(preface) {
+	if string(view[:n]) == Preface[:n] {
+		if n < len(Preface) {
 			return 0, nil
 		}
 		install = e.h2

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/httpserve"
 )
@@ -22,6 +23,9 @@ type exchange struct {
 	body  *body // nil when the request has none
 	place executor.Place
 
+	call       Call          // of Options.Calls, nil for none
+	limit      *eddy.Timer   // of its timeout, nil for none
+	inline     bool          // the handler runs on the loop
 	began      time.Duration // time of the loop
 	expect     bool          // the client waits for 100 Continue
 	answered   bool          // by the loop
@@ -145,14 +149,12 @@ func (sc *serverConn) answer(st *stream, status int, text string) {
 		sc.abort(st, reason)
 		return
 	}
-	sc.f.countStatus(status)
-	head := sc.f.plain(status, len(text)+1)
+	head, body := sc.f.refusal(st, status, text)
 	if st.retryAfter {
 		head.list = append(head.list, hpack.HeaderField{Name: "retry-after", Value: "1"})
 	}
-	var body []byte
-	if !st.w.isHead {
-		body = append([]byte(text), '\n')
+	if st.w.isHead {
+		body = nil
 	}
 	st.out.replace(head, body, reason)
 	if st.body != nil {

@@ -57,6 +57,10 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 // knowledge. Set Init as eddy.Server.Init, which runs on the connection's loop.
 func (f *Factory) Init(p *eddy.Pipeline) error { return p.Add(decoderName, f.decoder) }
 
+// Replace puts the handler in the place of the one named old, for a port that finds out what its client speaks. The
+// connection's bytes must begin with Preface. On the loop only. Errors: those of eddy.Pipeline.Replace.
+func (f *Factory) Replace(p *eddy.Pipeline, old string) error { return p.Replace(old, decoderName, f.decoder) }
+
 // Stats are the numbers of a factory since it was made. Each number is exact, but they are read one after the other.
 type Stats struct {
 	Requests       uint64    // complete header sections of requests

@@ -37,8 +37,8 @@ const (
 	maxWindow = 1<<31 - 1
 	// firstWindow is the window of a connection, and that of a stream before SETTINGS (RFC 9113 section 6.9.2).
 	firstWindow = 65535
-	// preface is what a client sends first (RFC 9113 section 3.4).
-	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	// Preface is what a client sends first (RFC 9113 section 3.4).
+	Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
 // The settings (RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section 2.1).

@@ -139,7 +139,7 @@ func (s *server) dial(settings ...wire.Setting) *raw {
 	s.t.Helper()
 	r := s.connect()
 	r.send(func() error {
-		if _, err := io.WriteString(r.conn, preface); err != nil {
+		if _, err := io.WriteString(r.conn, Preface); err != nil {
 			return err
 		}
 		return r.WriteSettings(settings...)

@@ -86,19 +86,7 @@ func (sc *serverConn) answerOnLoop(st *stream, w *httpserve.LoopResponse) {
 	f.countStatus(w.Status)
 	h := f.newFields()
 	h.list = append(h.list[:0], hpack.HeaderField{Name: ":status", Value: statusText(w.Status)}, hpack.HeaderField{Name: "date", Value: f.dateText(time.Now())})
-	for _, field := range w.Fields {
-		name := lowerName(field.Name)
-		switch name {
-		case "date", "connection", "content-length", "transfer-encoding", "keep-alive", "proxy-connection", "upgrade":
-			f.stats.invalidFields.Add(1)
-			continue
-		}
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(field.Value) {
-			f.stats.invalidFields.Add(1)
-			continue
-		}
-		h.list = append(h.list, hpack.HeaderField{Name: name, Value: strings.Trim(field.Value, " \t")})
-	}
+	f.addFields(h, w.Fields)
 	body := w.Body
 	if !bodyAllowed(w.Status) {
 		body = nil
@@ -117,6 +105,23 @@ func (sc *serverConn) answerOnLoop(st *stream, w *httpserve.LoopResponse) {
 	sc.pump()
 	if w.Closing {
 		sc.lastResponse()
+	}
+}
+
+// addFields adds the fields that a function on the loop has named, as far as they can be sent.
+func (f *Factory) addFields(h *fields, list []httpserve.Field) {
+	for _, field := range list {
+		name := lowerName(field.Name)
+		switch name {
+		case "date", "connection", "content-length", "transfer-encoding", "keep-alive", "proxy-connection", "upgrade":
+			f.stats.invalidFields.Add(1)
+			continue
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(field.Value) {
+			f.stats.invalidFields.Add(1)
+			continue
+		}
+		h.list = append(h.list, hpack.HeaderField{Name: name, Value: strings.Trim(field.Value, " \t")})
 	}
 }
 

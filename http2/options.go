@@ -45,6 +45,9 @@ type Options struct {
 	// NewHandler runs all requests and bodies stream.
 	Route func(r *http.Request) http1.Route
 
+	// Calls is asked in place of Route by a server that follows each request, such as one of remote calls.
+	Calls func(r *http.Request) Followed
+
 	// HeaderTimeout is the time from the first byte of a frame or header section to its end. Default 10 s; negative: none.
 	HeaderTimeout time.Duration
 	// BodyTimeout is the longest silence of a client whose handler waits for its body. A handler that has begun to answer

@@ -258,15 +258,11 @@ func (w *response) abandon(quiet bool) {
 		out.cut(b)
 		return
 	}
-	f := w.ex.st.sc.f
-	const text = "the handler failed\n"
-	f.countStatus(http.StatusInternalServerError)
-	out.head(f.plain(http.StatusInternalServerError, len(text)))
-	if w.isHead {
-		out.end(nil, b, nil)
-		return
+	head, body := w.ex.st.sc.f.refusal(w.ex.st, http.StatusInternalServerError, "the handler failed")
+	if out.head(head); w.isHead {
+		body = nil
 	}
-	out.end([]byte(text), b, nil)
+	out.end(body, b, nil)
 }
 
 // plain makes the header section of an answer with a short text.

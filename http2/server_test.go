@@ -176,8 +176,8 @@ func TestEither(t *testing.T) {
 		}
 	}
 	r := s.connect()
-	for i := range preface {
-		r.send(func() error { _, err := r.conn.Write([]byte(preface[i : i+1])); return err })
+	for i := range Preface {
+		r.send(func() error { _, err := r.conn.Write([]byte(Preface[i : i+1])); return err })
 	}
 	r.send(func() error { return r.WriteSettings() })
 	r.get(1, "/p")

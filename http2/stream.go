@@ -2,6 +2,7 @@ package http2
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -100,7 +101,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 	if !st.exchange.init(st, head) {
 		return sc.malformed(st, "a malformed :path")
 	}
-	to := sc.f.route(st.req)
+	to := sc.route(st)
 	st.pool = to.Pool
 	most := sc.f.opts.MaxBody
 	if head.method == http.MethodConnect {
@@ -138,13 +139,16 @@ func tooLong(most int64) string {
 	return "the body is over the limit of " + strconv.FormatInt(most, 10) + " bytes"
 }
 
-// route asks Options.Route about r and fills in the default pool.
-func (f *Factory) route(r *http.Request) (to http1.Route) {
-	if f.opts.Route != nil {
-		to = f.opts.Route(r)
+// route asks Options.Calls or Options.Route about a request and fills in the default pool.
+func (sc *serverConn) route(st *stream) (to http1.Route) {
+	switch o := &sc.f.opts; {
+	case o.Calls != nil:
+		to = sc.follow(st)
+	case o.Route != nil:
+		to = o.Route(st.req)
 	}
 	if to.Pool == nil {
-		to.Pool = f.pool
+		to.Pool = sc.f.pool
 	}
 	return to
 }
@@ -157,6 +161,11 @@ func (sc *serverConn) run(st *stream) {
 	}
 	st.returned = false
 	sc.running++
+	if st.inline {
+		st.out.limit = math.MaxInt // a loop waits for nothing
+		st.exchange.Run()
+		return
+	}
 	if err := st.pool.Submit(&st.exchange); err != nil {
 		st.returned = true
 		sc.running--
@@ -229,6 +238,9 @@ func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
 	b.silent = 0
 	if f.has(flagEndStream) {
 		return sc.bodyEnd(st, nil)
+	}
+	if st.recvWindow < sc.f.opts.BodyBuffer/2 {
+		st.widen()
 	}
 	if pad := f.length - len(data); pad > 0 {
 		st.credit.Add(int64(pad))
@@ -387,6 +399,12 @@ func (sc *serverConn) over(st *stream) {
 		return
 	}
 	st.counted = true
+	if st.limit != nil {
+		st.limit.Stop()
+	}
+	if st.call != nil {
+		st.call.Over()
+	}
 	sc.leave()
 	if bufs := st.out.last; bufs != nil { // nobody else has st.out any more
 		st.out.last = nil

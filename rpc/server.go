@@ -41,7 +41,8 @@ type ServerOptions struct {
 	// UNAVAILABLE and made elsewhere. Clients that obey GOAWAY end it earlier. 0 = DefaultDrainGrace, negative = none.
 	DrainGrace time.Duration
 
-	Interceptors []Interceptor // around every method, the first one outermost
+	Interceptors       []Interceptor       // around every method, the first one outermost
+	StreamInterceptors []StreamInterceptor // around every method that streams, likewise
 
 	// For the pools that the server makes, see executor.Options.
 	Dumper      *executor.Dumper
@@ -59,8 +60,11 @@ type Server struct {
 	ports []*port
 	pools pools.Set // those that the server has made
 
+	small *executor.Pool // one of these, for what is answered while the others are full
+
 	mu            sync.Mutex
 	registrations []*registration
+	changed       chan struct{} // closed when the health of a service changes
 	state         serverState
 	ended         chan struct{} // closed when nothing runs any more
 	endOnce       sync.Once
@@ -85,7 +89,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	o.RetryAfter = max(cmp.Or(o.RetryAfter, DefaultRetryAfter), 0)
 	o.DrainGrace = max(cmp.Or(o.DrainGrace, DefaultDrainGrace), 0)
-	s := &Server{o: o, log: cmp.Or(o.Logger, slog.Default()), ended: make(chan struct{})}
+	s := &Server{o: o, log: cmp.Or(o.Logger, slog.Default()), changed: make(chan struct{}), ended: make(chan struct{})}
 	if err := s.build(); err != nil {
 		_ = s.pools.End(context.Background()) // nothing runs on them
 		return nil, err
@@ -104,7 +108,16 @@ func (s *Server) build() error {
 		}
 		s.ports = append(s.ports, p)
 	}
-	return s.registerBuiltIn()
+	if err := s.registerBuiltIn(); err != nil {
+		return err
+	}
+	s.small = (*s.ports[0].table.Load())[ReflectionKey.String()]["List"].pool
+	for _, p := range s.ports {
+		if p.grpc != nil {
+			s.exportGRPCServices(p.grpc)
+		}
+	}
+	return nil
 }
 
 // port returns the port of that name, nil if there is none.
@@ -151,6 +164,7 @@ func (s *Server) register(r *registration, options []RegisterOption) error {
 		return err
 	}
 	s.registrations = append(s.registrations, r)
+	s.healthChanged()
 	for i, p := range ports {
 		pool := pools[i]
 		if !r.builtIn {
@@ -271,6 +285,7 @@ func (s *Server) end() bool {
 	defer s.mu.Unlock()
 	was := s.state
 	s.state = serverEnding
+	s.healthChanged()
 	return was != serverEnding
 }
 
@@ -320,6 +335,7 @@ type PortStats struct {
 	// were one-way; Dropped counts the latter.
 	Requests responder.Stats
 	Answers  map[frame.Status]uint64 // responses by status; statuses without any are there, too
+	GRPC     map[Code]uint64         // calls by gRPC that were answered, by code; nil if the port does not serve it
 	Events   EventStats              // what the Listener was told
 }
 
@@ -342,7 +358,7 @@ func (s *Server) Stats() ServerStats {
 	}
 	for _, p := range s.ports {
 		st.Ports[p.o.Name] = PortStats{
-			Engine: p.engine.Stats(), Requests: p.frames.Stats(), Answers: p.frames.Answered(), Events: p.events.stats(),
+			Engine: p.engine.Stats(), Requests: p.frames.Stats(), Answers: p.frames.Answered(), GRPC: p.grpc.counts(), Events: p.events.stats(),
 		}
 	}
 	s.mu.Lock()

@@ -37,6 +37,8 @@ func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 	switch {
 	case t == nil:
 		return nil, p.notFound(&head)
+	case t.method.stream != nil:
+		return nil, badRequest(fmt.Errorf("rpc: method %q streams: call it by gRPC", t.method.name))
 	case !t.method.takes[head.Codec]:
 		return nil, badRequest(fmt.Errorf("rpc: method %q takes no %v", t.method.name, Codec(head.Codec)))
 	}
@@ -125,38 +127,53 @@ func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	m := t.method
+	out, err := s.run(ctx, t.method, head.Codec, head.Body, dst)
+	if err != nil {
+		return nil, told(err)
+	}
+	return out, nil
+}
+
+// run decodes a body, calls the method and appends its response to dst. CallFrom knows the call that ctx belongs to.
+func (s *Server) run(ctx context.Context, m *Method, codec payload.Codec, body, dst []byte) ([]byte, error) {
 	if m.raw != nil && len(s.o.Interceptors) == 0 {
-		resp, err := m.raw(ctx, head.Body)
+		resp, err := m.raw(ctx, body)
 		if err != nil {
-			return nil, told(err)
+			return nil, err
 		}
 		return append(dst, resp...), nil
 	}
-	var req any = head.Body
+	var req any = body
 	switch {
 	case m.raw != nil:
+	case m.decoding:
+		req = func(msg any) error {
+			if err := codec.Decode(body, msg); err != nil {
+				return badRequest(err)
+			}
+			return nil
+		}
 	case m.newReq == nil: // no parameter: a later version of the client may send a body
 		req = nil
 	default:
 		req = m.newReq()
-		if err := head.Codec.Decode(head.Body, req); err != nil {
+		if err := codec.Decode(body, req); err != nil {
 			return nil, badRequest(err)
 		}
 	}
-	resp, err := s.call(ctx, t, f, &head, req)
+	resp, err := s.call(ctx, m, req)
 	if err != nil {
-		return nil, told(err)
+		return nil, err
 	}
-	return appendResponse(dst, m, head.Codec, resp)
+	return appendResponse(dst, m, codec, resp)
 }
 
 // call calls a method, through the interceptors if there are any.
-func (s *Server) call(ctx context.Context, t *target, f *frame.Frame, head *payload.Prefix, req any) (any, error) {
+func (s *Server) call(ctx context.Context, m *Method, req any) (any, error) {
 	if len(s.o.Interceptors) == 0 {
-		return t.method.call(ctx, req)
+		return m.call(ctx, req)
 	}
-	return intercept(ctx, s.o.Interceptors, t.info(f, head), req, t.method.invoke)
+	return intercept(ctx, s.o.Interceptors, CallFrom(ctx), req, m.invoke)
 }
 
 // invoke calls the method with a decoded request, or with the body if it is a Raw one.
@@ -201,6 +218,12 @@ func isNil(resp any) bool {
 func told(err error) error {
 	if _, ok := errors.AsType[*frame.StatusError](err); ok {
 		return err
+	}
+	if s, ok := errors.AsType[*Status](err); ok {
+		return s.framed()
+	}
+	if s := foreignStatus(err); s != nil {
+		return s.framed()
 	}
 	e := &frame.StatusError{Status: frame.StatusAppError, Message: err.Error()}
 	switch {

@@ -88,6 +88,7 @@ func (s *Server) SetServing(key Key, serving bool) error {
 		return fmt.Errorf("rpc: service %v is not registered", key)
 	}
 	r.serving.Store(serving)
+	s.healthChanged()
 	return nil
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
-// Method is one function of a service, made by Unary, OneWay or Raw. Functions run on the pool of their service, where
+// Method is one function of a service, made by Unary, OneWay, Raw, or ServerStream and its like. Functions run on the pool of their service, where
 // they may block. Under DispatchDirect they run on the loop, where they must not. ctx ends with the call: when the
 // function returns, at its deadline, when the client cancels it, or with the connection. CallFrom tells about the call.
 //
-// A returned error becomes the status of the response: a *frame.StatusError names it, the end of a context becomes
-// DEADLINE_EXCEEDED or CANCELLED, and everything else APP_ERROR with its text. BUSY and UNAVAILABLE say that nothing was
+// A returned error becomes the status of the response: a *Status or a *frame.StatusError names it, the end of a context
+// becomes DEADLINE_EXCEEDED or CANCELLED, and everything else APP_ERROR (by gRPC: UNKNOWN) with its text. BUSY and UNAVAILABLE say that nothing was
 // executed. A panic becomes INTERNAL; its text stays in the log.
 type Method struct {
 	name   string
@@ -24,13 +24,21 @@ type Method struct {
 	takes  [codecs]bool
 	types  [2]string // of request and response, for List; "" for raw bodies and for none
 
+	kind   StreamKind // 0 unless the method streams
+	bytes  bool       // messages are []byte, whatever the codec of the call is
+	stream func(ctx context.Context, s Stream) error
 	raw    func(ctx context.Context, body []byte) ([]byte, error)
 	newReq func() any // returns a pointer; nil if the method has no parameter
-	call   func(ctx context.Context, req any) (any, error)
+
+	decoding bool // the request is a function that decodes the body
+	call     func(ctx context.Context, req any) (any, error)
 }
 
 // Name returns the method's name.
 func (m Method) Name() string { return m.name }
+
+// Streams returns which sides of a call send more than one message, 0 for neither.
+func (m Method) Streams() StreamKind { return m.kind }
 
 // IsOneWay reports whether the method has no response.
 func (m Method) IsOneWay() bool { return m.oneWay }
@@ -91,6 +99,23 @@ func calling[Req any](m Method, fn func(ctx context.Context, req *Req) (any, err
 // codec; CallFrom tells which one it is. body is valid until fn returns; the result may be part of it, and is copied.
 func Raw(name string, fn func(ctx context.Context, body []byte) ([]byte, error)) Method {
 	return Method{name: name, takes: [codecs]bool{true, true, true}, raw: fn}
+}
+
+// Decoding returns a method whose request is of a type that only fn knows: it calls decode, once, with a pointer, and
+// returns the response. The method takes every codec that its values take. Interceptors see decode as the request.
+func Decoding(name string, fn func(ctx context.Context, decode func(msg any) error) (any, error)) Method {
+	m := Method{name: name, takes: [codecs]bool{true, true, true}}
+	if fn != nil {
+		m.decoding = true
+		m.call = func(ctx context.Context, req any) (any, error) {
+			decode, ok := req.(func(msg any) error)
+			if !ok {
+				return nil, wrongRequest(req, decode)
+			}
+			return fn(ctx, decode)
+		}
+	}
+	return m
 }
 
 // errWrongRequest is an interceptor's mistake, which the client is told as INTERNAL.

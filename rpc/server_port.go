@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ const DefaultInFlight = 16384
 type PortOptions struct {
 	Name string // for OnPorts, Addr, logs and statistics; "" is "port" and its index in ServerOptions.Ports
 	Addr string // host and port; the ports 0 and -1 let the system choose one
+
+	// Protocols are those that the port speaks; a connection shows by its first bytes which one it is. nil = all.
+	Protocols []Protocol
 
 	Dispatcher Dispatcher  // where requests and events run
 	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
@@ -52,6 +56,31 @@ type PortOptions struct {
 	ConnectWarning int // under DispatchConnection, waiting connects and disconnects above which there is a warning; 0 = DefaultConnectWarning
 }
 
+// Protocol is a protocol that a port speaks.
+type Protocol uint8
+
+// The protocols.
+const (
+	ProtocolFrame Protocol = iota // the frame protocol
+	ProtocolGRPC                  // gRPC by HTTP/2; a client by TLS needs a Front whose ALPN has h2
+	protocols
+)
+
+var protocolNames = [protocols]string{"frame", "grpc"}
+
+// String returns the name that configurations use.
+func (p Protocol) String() string { return nameOf(p, protocolNames[:], "protocol") }
+
+// ParseProtocol returns the protocol of that name: frame or grpc.
+func ParseProtocol(name string) (Protocol, error) {
+	return parseName[Protocol](name, protocolNames[:], "protocol")
+}
+
+// speaks reports whether the port speaks o.
+func (p *port) speaks(o Protocol) bool {
+	return len(p.o.Protocols) == 0 || slices.Contains(p.o.Protocols, o)
+}
+
 // port is one address of a server.
 type port struct {
 	o      PortOptions
@@ -60,6 +89,7 @@ type port struct {
 	pool   *executor.Pool // shared
 	table  atomic.Pointer[map[string]map[string]*target]
 	frames *frame.Server
+	grpc   *grpcPort // nil if the port does not serve it
 	events *notifier // nil without a Listener
 	engine *eddy.Server
 }
@@ -101,6 +131,9 @@ func (p *port) build() error {
 	})
 	if err != nil {
 		return err
+	}
+	if p.speaks(ProtocolGRPC) {
+		p.buildGRPC()
 	}
 	if err := p.buildEvents(); err != nil {
 		return err
@@ -149,6 +182,8 @@ func (p *port) check() error {
 		return fmt.Errorf("PortOptions.Addr: %w", err)
 	case p.o.Loops < 0:
 		return fmt.Errorf("PortOptions.Loops is %d: it must not be negative", p.o.Loops)
+	case slices.ContainsFunc(p.o.Protocols, func(o Protocol) bool { return o >= protocols }):
+		return fmt.Errorf("PortOptions.Protocols is %v: they must be of %s", p.o.Protocols, strings.Join(protocolNames[:], ", "))
 	case p.o.Accepts < 0:
 		return fmt.Errorf("PortOptions.Accepts is %d: it must not be negative", p.o.Accepts)
 	}
@@ -163,6 +198,17 @@ func (p *port) check() error {
 func (p *port) init(l *eddy.Pipeline) error {
 	if p.o.Front != nil {
 		if err := p.o.Front(l); err != nil {
+			return err
+		}
+	}
+	if !p.speaks(ProtocolFrame) {
+		if err := p.grpc.http.Init(l); err != nil {
+			return err
+		}
+		return p.events.add(l, l.Names()[len(l.Names())-1])
+	}
+	if p.grpc != nil {
+		if err := l.Add(chooserName, chooser{p.grpc}); err != nil {
 			return err
 		}
 	}
@@ -193,4 +239,7 @@ func (p *port) export(r *registration, pool *executor.Pool) {
 	}
 	table[r.svc.key.String()] = methods
 	p.table.Store(&table)
+	if p.grpc != nil {
+		p.grpc.export(r, methods)
+	}
 }

@@ -16,7 +16,7 @@ type Service struct {
 	methods []Method
 }
 
-// NewService returns a service of methods that were made by Unary, OneWay and Raw. The error names the key or the method
+// NewService returns a service of methods, which Unary, OneWay, Raw and the functions for streams make. The error names the key or the method
 // that makes no sense.
 func NewService(key Key, methods ...Method) (*Service, error) {
 	if err := key.Validate(); err != nil {
@@ -35,7 +35,7 @@ func NewService(key Key, methods ...Method) (*Service, error) {
 			return nil, fmt.Errorf("rpc: service %v: a method without a name", key)
 		case names[m.name]:
 			return nil, fmt.Errorf("rpc: service %v has two methods %q", key, m.name)
-		case m.call == nil && m.raw == nil:
+		case m.call == nil && m.raw == nil && m.stream == nil:
 			return nil, fmt.Errorf("rpc: service %v: method %q has no function", key, m.name)
 		}
 		names[m.name] = true

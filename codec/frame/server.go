@@ -133,6 +133,17 @@ func (s *Server) Init(p *eddy.Pipeline) error {
 	return p.Add("requests", s.responder)
 }
 
+// Withdraw removes what Init has added, from a connection on which no frame has come. On the loop only. Errors: those of
+// eddy.Pipeline.Remove.
+func Withdraw(p *eddy.Pipeline) error {
+	for _, name := range []string{"requests", "goaway", "frames"} {
+		if err := p.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Stats returns the counts of requests that were not executed and answered in the usual way. Any goroutine.
 func (s *Server) Stats() responder.Stats { return s.responder.Stats() }
 

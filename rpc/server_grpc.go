@@ -1,0 +1,251 @@
+package rpc
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
+)
+
+// DefaultStreams is how many calls by gRPC a connection may have open if PortOptions.InFlight does not say.
+const DefaultStreams = 1024
+
+// grpcPort serves the methods of a port by gRPC.
+type grpcPort struct {
+	p        *port
+	http     *http2.Factory
+	table    atomic.Pointer[map[string][]*target] // by path, /interface/method; several for several groups and versions
+	limit    int                                  // bytes of a message
+	answered [codes]atomic.Uint64
+}
+
+// buildGRPC makes what the port's connections by HTTP/2 share.
+func (p *port) buildGRPC() {
+	g := &grpcPort{p: p, limit: cmp.Or(p.o.MaxPayload, frame.DefaultMaxPayload)}
+	g.table.Store(&map[string][]*target{})
+	g.http = http2.NewHandler(g, p.pool, http2.Options{
+		MaxStreams:    cmp.Or(p.o.InFlight, DefaultStreams),
+		MaxBody:       -1, // each message has a limit
+		Calls:         g.follow,
+		HeaderTimeout: cmp.Or(p.o.ReadTimeout, frame.DefaultReadTimeout),
+		BodyTimeout:   -1, // a stream may be silent
+		IdleTimeout:   cmp.Or(p.o.IdleTimeout, frame.DefaultIdleTimeout),
+	})
+	p.grpc = g
+}
+
+// export adds a service's methods, in a copy of the table that the loops read.
+func (g *grpcPort) export(r *registration, methods map[string]*target) {
+	table := make(map[string][]*target)
+	for path, list := range *g.table.Load() {
+		table[path] = list
+	}
+	for name, t := range methods {
+		path := "/" + r.svc.key.Interface + "/" + name
+		table[path] = append(table[path][:len(table[path]):len(table[path])], t)
+	}
+	g.table.Store(&table)
+}
+
+// Headers that choose among services of one interface, as Triple has them.
+const (
+	groupHeader   = "Tri-Service-Group"
+	versionHeader = "Tri-Service-Version"
+)
+
+// find returns the method of a request, or why there is none. Among services of one interface the headers of Triple choose.
+// Without them it is the one without group and version, or the only one.
+func (g *grpcPort) find(r *http.Request) (*target, *Status) {
+	list := (*g.table.Load())[r.URL.Path]
+	if len(list) == 0 {
+		return nil, Statusf(CodeUnimplemented, "no method %s", r.URL.Path)
+	}
+	group, version := r.Header.Get(groupHeader), r.Header.Get(versionHeader)
+	for _, t := range list {
+		if k := t.reg.svc.key; k.Group == group && k.Version == version {
+			return t, nil
+		}
+	}
+	if group == "" && version == "" && len(list) == 1 {
+		return list[0], nil
+	}
+	return nil, Statusf(CodeUnimplemented, "method %s has %d services, none of group %q and version %q", r.URL.Path, len(list), group, version)
+}
+
+const contentType = "application/grpc"
+
+// codecOfType returns the codec that a content type names.
+func codecOfType(value string) (payload.Codec, bool) {
+	value, _, _ = strings.Cut(value, ";")
+	switch strings.TrimSpace(value) {
+	case contentType, contentType + "+proto":
+		return payload.Protobuf, true
+	case contentType + "+json":
+		return payload.JSON, true
+	case contentType + "+raw":
+		return payload.Raw, true
+	}
+	return 0, false
+}
+
+// follow is Options.Calls of the port: it makes the call of a request and chooses where it runs. Loop only.
+func (g *grpcPort) follow(r *http.Request) http2.Followed {
+	c := &grpcCall{g: g, method: r.Method, kind: r.Header.Get("Content-Type")}
+	to := http2.Followed{Call: c}
+	if c.refusal = c.admit(r); c.refusal != nil {
+		to.Pool = g.p.srv.small
+		return to
+	}
+	m := c.target.method
+	if m.stream == nil {
+		to.Await = g.limit + grpcwire.PrefixLen
+		to.Within = cmp.Or(g.p.o.ReadTimeout, frame.DefaultReadTimeout)
+	}
+	if to.Pool = c.target.pool; to.Pool == nil {
+		to.OnLoop = m.stream == nil // who streams waits
+		to.Pool = g.p.pool
+	}
+	to.Timeout = c.timeout
+	return to
+}
+
+// admit chooses the method and counts the call, or returns why it is not taken.
+func (c *grpcCall) admit(r *http.Request) *Status {
+	codec, ok := codecOfType(c.kind)
+	if !ok || c.method != http.MethodPost {
+		c.status = http.StatusUnsupportedMediaType
+		return Statusf(CodeInvalidArgument, "this port serves gRPC: want POST with the content type %s", contentType)
+	}
+	t, missing := c.g.find(r)
+	if missing != nil {
+		return missing
+	}
+	if m := t.method; !m.takes[codec] {
+		return Statusf(CodeUnimplemented, "method %s takes no %v", r.URL.Path, Codec(codec))
+	}
+	if text := r.Header.Get("Grpc-Timeout"); text != "" {
+		d, err := grpcwire.ParseTimeout(text)
+		if err != nil {
+			return Statusf(CodeInvalidArgument, "%v", err)
+		}
+		c.timeout = max(d, 1)
+	}
+	if own := t.reg.timeout; own > 0 && (c.timeout == 0 || own < c.timeout) {
+		c.timeout = own
+	}
+	if n := t.reg.inFlight.Add(1); t.reg.limit > 0 && n > t.reg.limit {
+		t.reg.inFlight.Add(-1)
+		t.reg.limited.Add(1)
+		return statusOf(t.reg.full)
+	}
+	t.reg.calls.Add(1)
+	if c.codec, c.target = codec, t; t.method.bytes {
+		c.codec = payload.Raw
+	}
+	return nil
+}
+
+// Over implements http2.Call.
+func (c *grpcCall) Over() {
+	if c.target != nil {
+		c.target.reg.inFlight.Add(-1)
+	}
+}
+
+// Refused implements http2.Call and gives an answer of the server the words of gRPC.
+func (c *grpcCall) Refused(w *http1.LoopResponse, status int, why string) {
+	s := &Status{Code: CodeUnavailable, Message: why}
+	switch status {
+	case http.StatusServiceUnavailable:
+		s.Code, s.RetryAfter = CodeResourceExhausted, c.g.p.srv.o.RetryAfter
+	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		s.Code = CodeDeadlineExceeded
+	case http.StatusRequestEntityTooLarge:
+		s.Code, s.Message = CodeResourceExhausted, fmt.Sprintf("a message over the limit of %d bytes", c.g.limit)
+	case http.StatusInternalServerError:
+		s.Code = CodeInternal
+	}
+	c.g.count(s.Code)
+	w.Status, w.Body = http.StatusOK, w.Body[:0]
+	w.AddHeader("content-type", cmp.Or(c.kind, contentType))
+	for _, p := range c.statusFields(s) {
+		w.AddHeader(p.Key, p.Value)
+	}
+}
+
+// count counts a call that was answered.
+func (g *grpcPort) count(code Code) {
+	if code < codes {
+		g.answered[code].Add(1)
+	}
+}
+
+// counts returns how many calls were answered, by code.
+func (g *grpcPort) counts() map[Code]uint64 {
+	if g == nil {
+		return nil
+	}
+	m := make(map[Code]uint64, codes)
+	for c := range codes {
+		m[c] = g.answered[c].Load()
+	}
+	return m
+}
+
+// chooser stands in front of the handlers of the frame protocol until the client has shown which protocol it speaks.
+type chooser struct{ g *grpcPort }
+
+// chooserName is the name of the chooser in a pipeline.
+const chooserName = "protocols"
+
+// Decode implements eddy.Decoder. It consumes nothing: what it has seen goes to the handlers of the protocol.
+func (c chooser) Decode(ctx *eddy.Context, view []byte) (int, error) {
+	n := min(len(view), len(http2.Preface))
+	p := ctx.Pipeline()
+	switch {
+	case string(view[:n]) != http2.Preface[:n]:
+		return 0, p.Remove(chooserName)
+	case n < len(http2.Preface):
+		return 0, nil
+	}
+	if err := frame.Withdraw(p); err != nil {
+		return 0, err
+	}
+	return 0, c.g.http.Replace(p, chooserName)
+}
+
+// statusFields returns the fields of a status, for a trailer.
+func (c *grpcCall) statusFields(s *Status) []Pair {
+	list := []Pair{{"grpc-status", strconv.FormatUint(uint64(s.code()), 10)}}
+	if s.Message != "" {
+		list = append(list, Pair{"grpc-message", grpcwire.EscapeMessage(clip(s.Message))})
+	}
+	if details, err := s.details(); err != nil {
+		c.g.p.srv.log.Warn("rpc: a status goes out without its details", "err", err)
+	} else if details != nil {
+		list = append(list, Pair{"grpc-status-details-bin", grpcwire.EncodeBinary(string(details))})
+	}
+	if s.RetryAfter > 0 {
+		list = append(list, Pair{"grpc-retry-pushback-ms", strconv.FormatInt(max(s.RetryAfter.Milliseconds(), 1), 10)})
+	}
+	return list
+}
+
+// maxMessage is the longest message of a status in bytes, as in the frame protocol.
+const maxMessage = 1 << 10
+
+func clip(s string) string {
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage], "")
+	}
+	return s
+}
