@@ -19,18 +19,20 @@ type body struct {
 	merged bool        // the trailer fields are in the request; the handler's goroutine owns it
 
 	// Owned by the loop.
-	length int64         // Content-Length, -1 when there is none
-	most   int64         // limit in bytes, -1 for none
-	await  bool          // the handler starts only when the whole body is there
-	more   int           // bytes by which an awaited body may exceed the window, and that the client has not been given
-	within time.Duration // time that an awaited body may take
-	silent time.Duration // since when the client is silent although the handler waits
+	length  int64         // Content-Length, -1 when there is none
+	most    int64         // limit in bytes, -1 for none
+	await   bool          // the handler starts only when the whole body is there
+	gathers bool          // whole takes the bytes, and not the Pipe
+	whole   []byte        // of a call whose body is awaited
+	more    int           // bytes by which an awaited body may exceed the window, and that the client has not been given
+	within  time.Duration // time that an awaited body may take
+	silent  time.Duration // since when the client is silent although the handler waits
 }
 
 // initBody prepares the body that a request announces.
 func (st *stream) initBody(head *requestHead, most int64, to http1.Route) {
 	b := &body{st: st, length: head.length, most: most, await: to.Await > 0, within: to.Within}
-	st.body, st.req.Body = b, b
+	st.body = b
 	limit := st.sc.f.opts.BodyBuffer
 	if b.await {
 		b.more = max(to.Await-limit, 0)
@@ -41,7 +43,11 @@ func (st *stream) initBody(head *requestHead, most int64, to http1.Route) {
 	}
 	b.Init(nil, st, limit)
 	st.expect = head.expect
-	st.req.ContentLength = head.length
+	if st.req == nil {
+		b.gathers = b.await
+		return
+	}
+	st.req.Body, st.req.ContentLength = b, head.length
 }
 
 // widen opens the window of a stream for the whole of an awaited body, when the body turns out to need it.
@@ -66,7 +72,7 @@ func (b *body) Read(p []byte) (int, error) {
 		}()
 	}
 	n, err := b.Pipe.Read(p)
-	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped
+	if err == io.EOF && !b.merged && b.st.req != nil { //nolint:errorlint // our own mark, never wrapped
 		b.merged = true
 		if trailer := b.Trailer(); len(trailer) > 0 {
 			if b.st.req.Trailer == nil {

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"time"
 
@@ -11,53 +12,87 @@ import (
 	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
+// Head is the header section of a request, as Options.Calls sees it. It is valid during that call only.
+type Head struct{ head *requestHead }
+
+// Method returns the value of :method.
+func (h Head) Method() string { return h.head.method }
+
+// Path returns the value of :path, as the client has written it.
+func (h Head) Path() string { return h.head.path }
+
+// Get returns the value of the first field of this name, which is in lower case, "" if there is none.
+func (h Head) Get(name string) string {
+	for _, f := range h.head.fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// All yields the fields in their order, names in lower case, without the pseudo-header fields.
+func (h Head) All() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, f := range h.head.fields {
+			if !yield(f.Name, f.Value) {
+				return
+			}
+		}
+	}
+}
+
 // Followed is the answer of Options.Calls for one request.
 type Followed struct {
+	// Call serves the request; nil = the http.Handler does, and the other fields are not looked at.
+	Call Call
+
 	http1.Route
 
 	// Timeout is the time from the request's header section to its answer. The request's context has it as its deadline.
-	// Afterwards the context ends, and the server answers 504. If the handler has begun to answer, its reads and writes fail
+	// Afterwards the context ends, and the server answers 504. If the call has begun to answer, its reads and writes fail
 	// instead, so that it can end what it has begun. 0 = none but Server.HandlerTimeout.
 	Timeout time.Duration
 
-	// OnLoop runs the handler on the connection's loop. It must not block, so set Await for a request that may have a body.
+	// OnLoop runs the call on the connection's loop. It must not block, so set Await for a request that may have a body.
 	// A panic ends the connection.
 	OnLoop bool
-
-	Call Call // follows the request; nil = nothing does
 }
 
-// Call follows a request; see Options.Calls. Its methods must not block.
+// Call is a request of a server that works below net/http, such as one of remote calls; see Options.Calls.
 type Call interface {
-	// Refused is asked for an answer that is not the handler's: 503 when the pool takes no more or after the server's
+	// Serve answers the request, on the pool that Followed names.
+	Serve(x *Exchange)
+	// Refused is asked for an answer in place of Serve's: 503 when the pool takes no more or after the server's
 	// HandlerTimeout, 504 after Followed.Timeout, 408 and 413 for a body that stalls or is too long, 500 after a panic. w has
-	// the status and the text that go out if Refused changes nothing. On the loop, but after a panic where the handler ran.
+	// the status and the text that go out if Refused changes nothing. On the loop, but after a panic where Serve ran. It must
+	// not block.
 	Refused(w *http1.LoopResponse, status int, why string)
-	// Over is called once, on the loop: the request was answered or has failed, and its handler has returned or was never
-	// called.
+	// Over is called once, on the loop: the request was answered or has failed, and Serve has returned or was never called.
+	// It must not block.
 	Over()
 }
 
-// CallFrom returns the Call of the request that ctx belongs to, nil if there is none. Any goroutine.
-func CallFrom(ctx context.Context) Call {
-	c, _ := ctx.Value(httpserve.TicketKey{}).(Call)
-	return c
-}
-
-// follow asks Options.Calls about a new request, in place of Options.Route.
-func (sc *serverConn) follow(st *stream) http1.Route {
-	to := sc.f.opts.Calls(st.req)
-	if to.Call != nil {
-		st.call, st.ctx.Ticket = to.Call, to.Call
+// follow asks Options.Calls about a new request. ok is false if the request is none of a Call.
+func (sc *serverConn) follow(st *stream, head *requestHead) (route http1.Route, ok bool) {
+	if sc.f.opts.Calls == nil {
+		return route, false
 	}
-	st.inline = to.OnLoop
+	to := sc.f.opts.Calls(Head{head})
+	if to.Call == nil {
+		return route, false
+	}
+	st.call, st.inline = to.Call, to.OnLoop
 	if timeout := to.Timeout; timeout > 0 {
 		if by := time.Now().Add(timeout); st.ctx.by.IsZero() || by.Before(st.ctx.by) {
 			st.ctx.by = by
 		}
 		st.limit, _ = sc.ctx.After(timeout, func() { sc.expire(st, timeout) }) // an error means that the connection is ending
 	}
-	return to.Route
+	if to.Pool == nil {
+		to.Pool = sc.f.pool
+	}
+	return to.Route, true
 }
 
 // expire ends a request whose timeout has passed. A handler that has begun to answer can end its answer itself: its context,

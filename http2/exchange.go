@@ -58,15 +58,21 @@ func (c *requestContext) Deadline() (time.Time, bool) {
 	return base, ok
 }
 
-// init fills the exchange of a new stream. ok is false for a malformed target.
-func (ex *exchange) init(st *stream, head *requestHead) (ok bool) {
+// init fills the exchange of a new stream.
+func (ex *exchange) init(st *stream) {
 	sc := st.sc
 	ex.st, ex.began = st, sc.ctx.Now()
 	ex.place.Owner = sc.owner()
 	ex.ctx.Conn, ex.ctx.Place = sc.conn, &ex.place
+	ex.w.ex = ex
 	if sc.watch.handler > 0 {
 		ex.ctx.by = time.Now().Add(sc.watch.handler)
 	}
+}
+
+// makeRequest makes what an http.Handler is given. ok is false for a malformed target.
+func (ex *exchange) makeRequest(head *requestHead) (ok bool) {
+	sc := ex.st.sc
 	ex.req = sc.f.blank.WithContext(&ex.ctx)
 	if !head.request(ex.req) {
 		return false
@@ -92,6 +98,11 @@ func (ex *exchange) Run() {
 	}()
 	switch {
 	case ex.st.out.failure() != nil:
+	case ex.call != nil:
+		ex.serve()
+		ex.finish()
+		returned = true
+		return
 	case ex.place.Crowded():
 		ex.st.sc.f.stats.busy.Add(1)
 		ex.w.Header().Set("Retry-After", "1")

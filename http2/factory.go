@@ -34,11 +34,11 @@ type Factory struct {
 }
 
 // NewHandler returns a factory whose connections run h on pool, or on the pool that Options.Route names. With
-// Options.OnLoop both h and pool may be nil. NewHandler panics when one of them is missing, or when an option is out of
+// Options.OnLoop or Options.Calls both h and pool may be nil. NewHandler panics when one of them is missing, or when an option is out of
 // range; the panic names the option.
 func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
-	if (h == nil || pool == nil) && (o.OnLoop == nil || h != nil || pool != nil) {
-		panic("http2: NewHandler needs a handler and a pool, or Options.OnLoop")
+	if (h == nil || pool == nil) && (o.OnLoop == nil && o.Calls == nil || h != nil) {
+		panic("http2: NewHandler needs a handler and a pool, or Options.OnLoop or Calls")
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -59,7 +59,9 @@ func (f *Factory) Init(p *eddy.Pipeline) error { return p.Add(decoderName, f.dec
 
 // Replace puts the handler in the place of the one named old, for a port that finds out what its client speaks. The
 // connection's bytes must begin with Preface. On the loop only. Errors: those of eddy.Pipeline.Replace.
-func (f *Factory) Replace(p *eddy.Pipeline, old string) error { return p.Replace(old, decoderName, f.decoder) }
+func (f *Factory) Replace(p *eddy.Pipeline, old string) error {
+	return p.Replace(old, decoderName, f.decoder)
+}
 
 // Stats are the numbers of a factory since it was made. Each number is exact, but they are read one after the other.
 type Stats struct {

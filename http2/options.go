@@ -45,8 +45,9 @@ type Options struct {
 	// NewHandler runs all requests and bodies stream.
 	Route func(r *http.Request) http1.Route
 
-	// Calls is asked in place of Route by a server that follows each request, such as one of remote calls.
-	Calls func(r *http.Request) Followed
+	// Calls is asked first about each request by a server that works below net/http, such as one of remote calls. A request
+	// for which it names no Call is served as ever. On the loop.
+	Calls func(h Head) Followed
 
 	// HeaderTimeout is the time from the first byte of a frame or header section to its end. Default 10 s; negative: none.
 	HeaderTimeout time.Duration

@@ -100,8 +100,10 @@ func (o *outgoing) head(head *fields) {
 func (o *outgoing) add(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.chunks = append(o.chunks, p)
-	o.n += len(p)
+	if o.err == nil {
+		o.chunks = append(o.chunks, p)
+		o.n += len(p)
+	}
 }
 
 // chunkSize is the capacity of a chunk that small writes share.
@@ -165,6 +167,20 @@ func (o *outgoing) end(rest []byte, bufs *buffers, trailer *fields) {
 		o.chunks = append(o.chunks, rest)
 		o.n += len(rest)
 	}
+}
+
+// full reports whether a writer has to wait, or why nothing more goes out.
+func (o *outgoing) full() (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n >= o.limit, o.err
+}
+
+// finish cuts a response that has not ended.
+func (o *outgoing) finish() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.short = o.short || !o.ended
 }
 
 // cut ends a response that is not whole; the stream has to be reset.

@@ -16,40 +16,56 @@ type requestHead struct {
 
 	header   http.Header
 	trailer  http.Header
-	length   int64 // Content-Length, -1 when there is none
-	expect   bool  // the client waits for 100 Continue
+	fields   []hpack.HeaderField // behind the pseudo-header fields; the decoder's memory
+	host     []string            // of Host fields
+	length   int64               // Content-Length, -1 when there is none
+	expect   bool                // the client waits for 100 Continue
 	priority string
 }
 
-// parse fills h from the fields of a section (RFC 9113 section 8.3.1). The result says what is malformed, "" for nothing.
+// parse checks the fields of a section and fills h (RFC 9113 section 8.3.1). The result says what is malformed, "" for
+// nothing.
 func (h *requestHead) parse(fields []hpack.HeaderField) (bad string) {
-	*h = requestHead{length: -1, header: make(http.Header, len(fields))}
+	*h = requestHead{length: -1}
 	n := 0
 	for ; n < len(fields) && strings.HasPrefix(fields[n].Name, ":"); n++ {
 		if bad := h.pseudo(fields[n]); bad != "" {
 			return bad
 		}
 	}
-	values := make([]string, len(fields)-n)
-	for i, f := range fields[n:] {
+	h.fields = fields[n:]
+	for _, f := range h.fields {
 		if bad := checkField(f); bad != "" {
 			return bad
 		}
 		if bad := h.special(f); bad != "" {
 			return bad
 		}
+	}
+	return h.complete()
+}
+
+// makeHeader makes the header of an http.Request.
+func (h *requestHead) makeHeader() {
+	h.header = make(http.Header, len(h.fields)+1)
+	values := make([]string, len(h.fields))
+	for i, f := range h.fields {
 		key := http.CanonicalHeaderKey(f.Name)
 		switch old := h.header[key]; {
+		case key == "Host", key == "Trailer":
 		case old == nil:
 			values[i] = f.Value
 			h.header[key] = values[i : i+1 : i+1]
+		case key == "Content-Length": // the same again
 		case key == "Cookie": // RFC 9113 section 8.2.3: crumbs of one field
 			old[0] += "; " + f.Value
 		default:
 			h.header[key] = append(old, f.Value)
 		}
 	}
-	return h.complete()
+	if h.protocol != "" {
+		h.header[":protocol"] = []string{h.protocol} // as net/http has it
+	}
 }
 
 // pseudo takes a field whose name begins with a colon.
@@ -124,6 +140,8 @@ func (h *requestHead) special(f hpack.HeaderField) (bad string) {
 			return "a malformed Content-Length"
 		}
 		h.length = int64(n)
+	case "host":
+		h.host = append(h.host, f.Value)
 	case "expect":
 		h.expect = strings.EqualFold(f.Value, "100-continue")
 	case "priority":
@@ -143,10 +161,6 @@ func (h *requestHead) special(f hpack.HeaderField) (bad string) {
 
 // complete checks that the pseudo-header fields make a request (RFC 9113 sections 8.3.1 and 8.5, RFC 8441 section 4).
 func (h *requestHead) complete() (bad string) {
-	delete(h.header, "Trailer")
-	if len(h.header["Content-Length"]) > 1 {
-		h.header["Content-Length"] = h.header["Content-Length"][:1]
-	}
 	connect := h.method == http.MethodConnect
 	switch {
 	case !httpguts.ValidHeaderFieldName(h.method):
@@ -162,25 +176,22 @@ func (h *requestHead) complete() (bad string) {
 	case h.path[0] != '/' && (h.path != "*" || h.method != http.MethodOptions):
 		return "a malformed :path"
 	}
-	host := h.header["Host"]
+	host := h.host
 	switch {
 	case len(host) > 1, len(host) == 1 && h.authority != "" && !strings.EqualFold(host[0], h.authority):
 		return "a Host field that contradicts :authority"
 	case h.authority == "" && len(host) == 1:
 		h.authority = host[0]
 	}
-	delete(h.header, "Host")
 	if !httpguts.ValidHostHeader(h.authority) || strings.Contains(h.authority, "@") {
 		return "a malformed :authority"
-	}
-	if h.protocol != "" {
-		h.header[":protocol"] = []string{h.protocol} // as net/http has it
 	}
 	return ""
 }
 
 // request fills r, which keeps its context and its body. ok is false for a malformed target.
 func (h *requestHead) request(r *http.Request) (ok bool) {
+	h.makeHeader()
 	r.Method, r.Host, r.Header, r.Trailer = h.method, h.authority, h.header, h.trailer
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.RequestURI = h.path

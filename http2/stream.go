@@ -98,10 +98,14 @@ func (sc *serverConn) malformed(st *stream, why string) *ConnError {
 
 // begin makes the request of a complete header section and runs its handler, unless its route awaits the body.
 func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
-	if !st.exchange.init(st, head) {
-		return sc.malformed(st, "a malformed :path")
+	st.exchange.init(st)
+	to, lean := sc.follow(st, head)
+	if !lean {
+		if !st.exchange.makeRequest(head) {
+			return sc.malformed(st, "a malformed :path")
+		}
+		to = sc.f.route(st.req)
 	}
-	to := sc.route(st)
 	st.pool = to.Pool
 	most := sc.f.opts.MaxBody
 	if head.method == http.MethodConnect {
@@ -115,7 +119,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 		sc.answer(st, http.StatusRequestEntityTooLarge, tooLong(most))
 		return nil
 	}
-	whole := sc.f.wholeFor(head, st.recvEnd)
+	whole := !lean && sc.f.wholeFor(head, st.recvEnd)
 	if st.recvEnd {
 		if !whole || !sc.onLoop(st, head, nil) {
 			sc.run(st)
@@ -139,23 +143,20 @@ func tooLong(most int64) string {
 	return "the body is over the limit of " + strconv.FormatInt(most, 10) + " bytes"
 }
 
-// route asks Options.Calls or Options.Route about a request and fills in the default pool.
-func (sc *serverConn) route(st *stream) (to http1.Route) {
-	switch o := &sc.f.opts; {
-	case o.Calls != nil:
-		to = sc.follow(st)
-	case o.Route != nil:
-		to = o.Route(st.req)
+// route asks Options.Route about r and fills in the default pool.
+func (f *Factory) route(r *http.Request) (to http1.Route) {
+	if f.opts.Route != nil {
+		to = f.opts.Route(r)
 	}
 	if to.Pool == nil {
-		to.Pool = sc.f.pool
+		to.Pool = f.pool
 	}
 	return to
 }
 
 // run hands the request to its pool. The request is answered 503 when the pool takes no more.
 func (sc *serverConn) run(st *stream) {
-	if sc.f.handler == nil {
+	if sc.f.handler == nil && st.call == nil {
 		sc.answer(st, http.StatusNotFound, "there is nothing here")
 		return
 	}
@@ -230,7 +231,10 @@ func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
 		sc.answer(st, http.StatusRequestEntityTooLarge, tooLong(b.most))
 		return nil
 	}
-	if dropped := b.Put(data); dropped == 0 {
+	if b.gathers {
+		b.whole = append(b.whole, data...)
+		sc.keep(st, len(data))
+	} else if dropped := b.Put(data); dropped == 0 {
 		sc.keep(st, len(data))
 	} else if !f.has(flagEndStream) {
 		st.Took(dropped)
@@ -387,7 +391,7 @@ func (sc *serverConn) close(st *stream, err error) {
 	if st.body != nil {
 		st.body.End(err, nil)
 	}
-	if st.req != nil {
+	if st.st != nil {
 		st.ctx.Cancel()
 	}
 	sc.over(st)

@@ -32,7 +32,7 @@ type grpcPort struct {
 func (p *port) buildGRPC() {
 	g := &grpcPort{p: p, limit: cmp.Or(p.o.MaxPayload, frame.DefaultMaxPayload)}
 	g.table.Store(&map[string][]*target{})
-	g.http = http2.NewHandler(g, p.pool, http2.Options{
+	g.http = http2.NewHandler(nil, p.pool, http2.Options{
 		MaxStreams:    cmp.Or(p.o.InFlight, DefaultStreams),
 		MaxBody:       -1, // each message has a limit
 		Calls:         g.follow,
@@ -56,20 +56,13 @@ func (g *grpcPort) export(r *registration, methods map[string]*target) {
 	g.table.Store(&table)
 }
 
-// Headers that choose among services of one interface, as Triple has them.
-const (
-	groupHeader   = "Tri-Service-Group"
-	versionHeader = "Tri-Service-Version"
-)
-
 // find returns the method of a request, or why there is none. Among services of one interface the headers of Triple choose.
 // Without them it is the one without group and version, or the only one.
-func (g *grpcPort) find(r *http.Request) (*target, *Status) {
-	list := (*g.table.Load())[r.URL.Path]
+func (g *grpcPort) find(path, group, version string) (*target, *Status) {
+	list := (*g.table.Load())[path]
 	if len(list) == 0 {
-		return nil, Statusf(CodeUnimplemented, "no method %s", r.URL.Path)
+		return nil, Statusf(CodeUnimplemented, "no method %s", path)
 	}
-	group, version := r.Header.Get(groupHeader), r.Header.Get(versionHeader)
 	for _, t := range list {
 		if k := t.reg.svc.key; k.Group == group && k.Version == version {
 			return t, nil
@@ -78,7 +71,7 @@ func (g *grpcPort) find(r *http.Request) (*target, *Status) {
 	if group == "" && version == "" && len(list) == 1 {
 		return list[0], nil
 	}
-	return nil, Statusf(CodeUnimplemented, "method %s has %d services, none of group %q and version %q", r.URL.Path, len(list), group, version)
+	return nil, Statusf(CodeUnimplemented, "method %s has %d services, none of group %q and version %q", path, len(list), group, version)
 }
 
 const contentType = "application/grpc"
@@ -98,10 +91,10 @@ func codecOfType(value string) (payload.Codec, bool) {
 }
 
 // follow is Options.Calls of the port: it makes the call of a request and chooses where it runs. Loop only.
-func (g *grpcPort) follow(r *http.Request) http2.Followed {
-	c := &grpcCall{g: g, method: r.Method, kind: r.Header.Get("Content-Type")}
+func (g *grpcPort) follow(h http2.Head) http2.Followed {
+	c := &grpcCall{g: g}
 	to := http2.Followed{Call: c}
-	if c.refusal = c.admit(r); c.refusal != nil {
+	if c.refusal = c.admit(h); c.refusal != nil {
 		to.Pool = g.p.srv.small
 		return to
 	}
@@ -118,26 +111,56 @@ func (g *grpcPort) follow(r *http.Request) http2.Followed {
 	return to
 }
 
+// read takes what the header section says about the call. The result is what is wrong with it.
+func (c *grpcCall) read(h http2.Head) (group, version string, wrong *Status) {
+	for name, value := range h.All() {
+		switch name {
+		case "content-type":
+			c.kind = value
+		case "grpc-timeout":
+			d, err := grpcwire.ParseTimeout(value)
+			if err != nil {
+				wrong = Statusf(CodeInvalidArgument, "%v", err)
+			}
+			c.timeout = max(d, 1)
+		case "grpc-encoding":
+			c.encoding = value
+		case "tri-service-group": // Triple's name for what chooses among services of one interface
+			group = value
+			c.addMetadata(name, value)
+		case "tri-service-version":
+			version = value
+			c.addMetadata(name, value)
+		default:
+			if !grpcwire.Reserved(name) {
+				c.addMetadata(name, value)
+			}
+		}
+	}
+	return group, version, wrong
+}
+
 // admit chooses the method and counts the call, or returns why it is not taken.
-func (c *grpcCall) admit(r *http.Request) *Status {
+func (c *grpcCall) admit(h http2.Head) *Status {
+	group, version, wrong := c.read(h)
 	codec, ok := codecOfType(c.kind)
-	if !ok || c.method != http.MethodPost {
+	if !ok || h.Method() != http.MethodPost {
 		c.status = http.StatusUnsupportedMediaType
 		return Statusf(CodeInvalidArgument, "this port serves gRPC: want POST with the content type %s", contentType)
 	}
-	t, missing := c.g.find(r)
+	if wrong != nil {
+		return wrong
+	}
+	t, missing := c.g.find(h.Path(), group, version)
 	if missing != nil {
 		return missing
 	}
 	if m := t.method; !m.takes[codec] {
-		return Statusf(CodeUnimplemented, "method %s takes no %v", r.URL.Path, Codec(codec))
+		return Statusf(CodeUnimplemented, "method %s takes no %v", h.Path(), Codec(codec))
 	}
-	if text := r.Header.Get("Grpc-Timeout"); text != "" {
-		d, err := grpcwire.ParseTimeout(text)
-		if err != nil {
-			return Statusf(CodeInvalidArgument, "%v", err)
-		}
-		c.timeout = max(d, 1)
+	if c.zip = c.encoding == grpcwire.Gzip; !c.zip && c.encoding != "" && c.encoding != "identity" {
+		c.header = append(c.header, Pair{"grpc-accept-encoding", grpcwire.Gzip})
+		return Statusf(CodeUnimplemented, "messages in %q: this server takes %s and identity", c.encoding, grpcwire.Gzip)
 	}
 	if own := t.reg.timeout; own > 0 && (c.timeout == 0 || own < c.timeout) {
 		c.timeout = own

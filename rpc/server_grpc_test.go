@@ -356,7 +356,7 @@ func TestGRPCCompression(t *testing.T) {
 		{"a bomb", 1, zip(strings.Repeat("x", 10_001)), []string{"Grpc-Encoding", "gzip"}, "8 a message of 10001 bytes, limit 10000"},
 		{"as much as allowed", 1, zip(`{"name":"` + strings.Repeat("x", 9_000) + `"}`), []string{"Grpc-Encoding", "gzip"}, "0"},
 		{"too large", 0, strings.Repeat("x", 10_001), nil, "8 a message over the limit of 10000 bytes"},
-		{"no gzip", 1, "abc", []string{"Grpc-Encoding", "gzip"}, "2 a message that is no gzip: unexpected EOF"},
+		{"no gzip", 1, "abc", []string{"Grpc-Encoding", "gzip"}, "13 a message that is no gzip: unexpected EOF"},
 		{"compressed without a word", 1, "abc", nil, "13 a compressed message in a call without grpc-encoding"},
 		{"an encoding that nobody has", 1, "abc", []string{"Grpc-Encoding", "snappy"}, `12 messages in "snappy": this server takes gzip and identity`},
 		{"identity", 0, "{\"name\":\"a\"}", []string{"Grpc-Encoding", "identity"}, "0"},

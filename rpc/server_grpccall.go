@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
@@ -23,30 +23,41 @@ import (
 // grpcCall is one call by gRPC. The loop makes it, and then the goroutine of its method owns it, except what mu guards. It
 // is the context of the method.
 type grpcCall struct {
-	context.Context // of the request, from ServeHTTP on
+	context.Context // of the request, from Serve on
 
-	g       *grpcPort
-	method  string  // of HTTP
-	kind    string  // content type
-	refusal *Status // why no method is called
-	status  int     // of HTTP, with a refusal; 0 = 200
-	target  *target
-	codec   payload.Codec
-	timeout time.Duration // 0 = none
+	g        *grpcPort
+	x        *http2.Exchange
+	kind     string  // content type
+	encoding string  // of the messages
+	refusal  *Status // why no method is called
+	status   int     // of HTTP, with a refusal; 0 = 200
+	target   *target
+	codec    payload.Codec
+	timeout  time.Duration // 0 = none
+	meta     Metadata      // of the request
 
-	r     *http.Request
-	w     http.ResponseWriter
-	flush func() error
-	in    grpcwire.Reader
-	out   []byte // memory for a message
-	zip   bool   // messages of the response are compressed
+	in  grpcwire.Reader // of a call that streams
+	zip bool            // messages of the response are compressed
 
 	mu      sync.Mutex
 	info    *CallInfo
 	header  []Pair // of the response, until it is sent
 	trailer []Pair
-	begun   bool // the header was sent
+	begun   bool // the header is fixed
 	over    bool // the method has returned
+}
+
+// addMetadata adds a field of the request. Values of -bin fields are decoded; those that are no base64 are left out.
+func (c *grpcCall) addMetadata(name, value string) {
+	if !strings.HasSuffix(name, grpcwire.BinarySuffix) {
+		c.meta = append(c.meta, Pair{name, value})
+		return
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		if b, err := grpcwire.DecodeBinary(strings.TrimSpace(part)); err == nil {
+			c.meta = append(c.meta, Pair{name, b})
+		}
+	}
 }
 
 // Value implements context.Context. CallFrom finds the call until the method has returned.
@@ -70,49 +81,14 @@ func (c *grpcCall) callInfo() *CallInfo {
 		return nil
 	}
 	if c.info == nil {
-		peer, _ := netip.ParseAddrPort(c.r.RemoteAddr)
-		c.info = &CallInfo{Key: c.target.reg.svc.key, Method: c.target.method.name, Codec: Codec(c.codec), Metadata: requestMetadata(c.r.Header), Peer: peer}
+		c.info = &CallInfo{Key: c.target.reg.svc.key, Method: c.target.method.name, Codec: Codec(c.codec), Metadata: c.meta, Peer: c.x.Peer()}
 	}
 	return c.info
 }
 
-// requestMetadata returns the metadata of a header: the fields that are not the protocol's. Values of -bin fields are
-// decoded; those that are no base64 are left out.
-func requestMetadata(h http.Header) Metadata {
-	var m Metadata
-	for key, values := range h {
-		name := strings.ToLower(key)
-		if grpcwire.Reserved(name) {
-			continue
-		}
-		for _, v := range values {
-			if !strings.HasSuffix(name, grpcwire.BinarySuffix) {
-				m = append(m, Pair{name, v})
-				continue
-			}
-			for part := range strings.SplitSeq(v, ",") {
-				if b, err := grpcwire.DecodeBinary(strings.TrimSpace(part)); err == nil {
-					m = append(m, Pair{name, b})
-				}
-			}
-		}
-	}
-	return m
-}
-
-// ServeHTTP implements http.Handler: it runs the method of a call that follow has seen.
-func (g *grpcPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c, ok := http2.CallFrom(r.Context()).(*grpcCall)
-	if !ok {
-		http.Error(w, "this port serves calls by gRPC only", http.StatusNotFound)
-		return
-	}
-	c.Context, c.r, c.w = r.Context(), r, w
-	if f, ok := w.(interface{ FlushError() error }); ok {
-		c.flush = f.FlushError
-	}
-	c.in.Init(r.Body, g.limit)
-	c.zip = r.Header.Get("Grpc-Encoding") == grpcwire.Gzip
+// Serve implements http2.Call: it runs the method of a call that follow has seen.
+func (c *grpcCall) Serve(x *http2.Exchange) {
+	c.Context, c.x = x.Context(), x
 	c.end(c.run())
 }
 
@@ -121,7 +97,10 @@ func (c *grpcCall) run() (err error) {
 	switch {
 	case c.refusal != nil:
 		return c.refusal
-	case c.target.pool == nil && c.target.method.stream == nil: // on the loop
+	case c.target.method.stream != nil:
+		c.in.Init(c.x.Body(), c.g.limit)
+		return c.runStream()
+	case c.target.pool == nil: // on the loop, which a panic would end with all that it serves
 		defer func() {
 			if v := recover(); v != nil {
 				c.g.p.srv.log.Error("rpc: a method panicked on the loop", "service", c.target.reg.svc.key.String(), "method", c.target.method.name, "panic", v, "stack", string(debug.Stack()))
@@ -129,31 +108,30 @@ func (c *grpcCall) run() (err error) {
 			}
 		}()
 	}
-	if encoding := c.r.Header.Get("Grpc-Encoding"); encoding != "" && encoding != "identity" && !c.zip {
-		c.header = append(c.header, Pair{"grpc-accept-encoding", grpcwire.Gzip})
-		return Statusf(CodeUnimplemented, "messages in %q: this server takes %s and identity", encoding, grpcwire.Gzip)
-	}
-	if c.target.method.stream != nil {
-		return c.runStream()
-	}
 	return c.unary()
 }
 
 // unary answers the one message of a request with one.
 func (c *grpcCall) unary() error {
-	msg, err := c.next()
-	if err != nil {
-		return c.noMessage(err)
+	msg, compressed, rest, err := grpcwire.Split(c.x.Whole(), c.g.limit)
+	if err == nil {
+		msg, err = c.unpack(msg, compressed)
 	}
-	out := grpcwire.AppendPrefix(c.out[:0])
-	if c.out, err = c.g.p.srv.run(c, c.target.method, c.codec, msg, out); err != nil {
-		return err
-	}
-	if _, _, err := c.in.Next(); err != io.EOF { //nolint:errorlint // Next returns it bare
+	switch {
+	case err != nil:
+		return c.noMessage(c.received(err))
+	case len(rest) > 0:
 		return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
 	}
-	return c.write(c.out)
+	out, err := c.g.p.srv.run(c, c.target.method, c.codec, msg, grpcwire.AppendPrefix(make([]byte, 0, responseGuess)))
+	if err != nil {
+		return err
+	}
+	return c.write(out)
 }
+
+// responseGuess is the memory that a response begins with.
+const responseGuess = 256
 
 // noMessage returns the error of a request without its message.
 func (c *grpcCall) noMessage(err error) error {
@@ -166,30 +144,44 @@ func (c *grpcCall) noMessage(err error) error {
 // next returns the next message, as it was before it was compressed.
 func (c *grpcCall) next() ([]byte, error) {
 	msg, compressed, err := c.in.Next()
-	switch {
-	case err == nil && compressed && !c.zip:
-		return nil, Statusf(CodeInternal, "a compressed message in a call without grpc-encoding")
-	case err == nil && compressed:
-		if msg, err = grpcwire.Decompress(msg, c.g.limit); err != nil {
-			return nil, err
-		}
-		return msg, nil
-	case err == nil, err == io.EOF: //nolint:errorlint // Next returns it bare
-		return msg, err
+	if err == nil {
+		msg, err = c.unpack(msg, compressed)
 	}
-	if end := c.Err(); end != nil {
-		return nil, end
-	}
-	if large, ok := errors.AsType[*grpcwire.TooLargeError](err); ok {
-		return nil, large
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, Statusf(CodeInternal, "the request ends inside a message")
-	}
-	return nil, Statusf(CodeInternal, "%v", err)
+	return msg, c.received(err)
 }
 
-// write sends a message whose prefix has room at the start of b. Its compressed form replaces it.
+// unpack returns a message as it was before it was compressed.
+func (c *grpcCall) unpack(msg []byte, compressed bool) ([]byte, error) {
+	switch {
+	case !compressed:
+		return msg, nil
+	case !c.zip:
+		return nil, Statusf(CodeInternal, "a compressed message in a call without grpc-encoding")
+	}
+	return grpcwire.Decompress(msg, c.g.limit) //nolint:wrapcheck // received words it
+}
+
+// received returns the error of a call whose next message is not there. io.EOF stays as it is.
+func (c *grpcCall) received(err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // the Reader returns it bare
+		return err
+	}
+	if end := c.Err(); end != nil {
+		return end
+	}
+	if large, ok := errors.AsType[*grpcwire.TooLargeError](err); ok {
+		return large
+	}
+	if own, ok := errors.AsType[*Status](err); ok {
+		return own
+	}
+	if err == io.ErrUnexpectedEOF { //nolint:errorlint // bare: the end of the request, and not of what is in a message
+		return Statusf(CodeInternal, "the request ends inside a message")
+	}
+	return Statusf(CodeInternal, "%v", err)
+}
+
+// write sends a message with room for its prefix in front. b belongs to the call from then on.
 func (c *grpcCall) write(b []byte) error {
 	if n := len(b) - grpcwire.PrefixLen; n > c.g.limit {
 		return &grpcwire.TooLargeError{Size: n, Limit: c.g.limit}
@@ -203,8 +195,7 @@ func (c *grpcCall) write(b []byte) error {
 	}
 	grpcwire.Finish(b, 0, c.zip)
 	c.begin()
-	_, err := c.w.Write(b)
-	return c.cause(err)
+	return c.cause(c.x.Write(b))
 }
 
 // cause returns why a write failed: the end of the call, if it has one.
@@ -226,58 +217,66 @@ func (c *grpcCall) begin() {
 		return
 	}
 	c.begun = true
-	h := c.w.Header()
-	h["Content-Type"] = []string{cmp.Or(c.kind, contentType)}
-	if c.zip {
-		h["Grpc-Encoding"] = []string{grpcwire.Gzip}
-	}
-	addFields(h, "", c.header)
+	var space [8]hpack.HeaderField
+	_ = c.x.Begin(http.StatusOK, c.appendHeader(space[:0])...) // the next write tells of a request that is over
 }
 
-// addFields adds metadata to a header, under keys with a prefix.
-func addFields(h http.Header, prefix string, pairs []Pair) {
+// appendHeader appends the fields of the response's header. c.mu is held.
+func (c *grpcCall) appendHeader(list []hpack.HeaderField) []hpack.HeaderField {
+	list = append(list, hpack.HeaderField{Name: "content-type", Value: cmp.Or(c.kind, contentType)})
+	if c.zip {
+		list = append(list, hpack.HeaderField{Name: "grpc-encoding", Value: grpcwire.Gzip})
+	}
+	return appendPairs(list, c.header)
+}
+
+// appendPairs appends metadata.
+func appendPairs(list []hpack.HeaderField, pairs []Pair) []hpack.HeaderField {
 	for _, p := range pairs {
-		v := p.Value
-		if strings.HasSuffix(p.Key, grpcwire.BinarySuffix) {
+		name, v := strings.ToLower(p.Key), p.Value
+		if strings.HasSuffix(name, grpcwire.BinarySuffix) {
 			v = grpcwire.EncodeBinary(v)
 		}
-		key := prefix + http.CanonicalHeaderKey(p.Key)
-		h[key] = append(h[key], v)
+		list = append(list, hpack.HeaderField{Name: name, Value: v})
 	}
+	return list
 }
 
-// end sends the status, behind the messages or alone in the header.
+// end sends the status: behind the messages, or alone in the header.
 func (c *grpcCall) end(err error) {
-	c.mu.Lock()
-	c.over = true
-	c.mu.Unlock()
 	s := statusOf(err)
 	if errors.Is(err, errWrongRequest) {
 		s.Code = CodeInternal
 	}
-	prefix := http.TrailerPrefix
-	if !c.begun && s != nil { // a header section that ends the response
-		prefix = ""
-	}
-	c.begin()
-	h := c.w.Header()
 	if s == nil {
-		h[prefix+"Grpc-Status"] = statusOK
+		c.begin() // of a stream without messages
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	var space [8]hpack.HeaderField
+	list := space[:0]
+	if !c.begun {
+		list = c.appendHeader(list)
+	}
+	if s == nil {
 		c.g.count(CodeOK)
+		list = append(list, hpack.HeaderField{Name: "grpc-status", Value: "0"})
 	} else {
 		c.g.count(s.code())
 		for _, p := range c.statusFields(s) {
-			h[prefix+http.CanonicalHeaderKey(p.Key)] = []string{p.Value}
+			list = append(list, hpack.HeaderField{Name: p.Key, Value: p.Value})
 		}
 	}
-	addFields(h, prefix, c.trailer)
-	if c.status != 0 {
-		c.w.WriteHeader(c.status)
+	list = appendPairs(list, c.trailer)
+	if !c.begun {
+		c.begun = true
+		_ = c.x.Begin(cmp.Or(c.status, http.StatusOK), list...) // an error means that nobody waits for it
+		c.x.End()
+		return
 	}
+	c.x.End(list...)
 }
-
-// statusOK is the value of grpc-status of calls that have succeeded.
-var statusOK = []string{"0"} //nolint:gochecknoglobals // never written
 
 // setHeader implements responseMetadata.
 func (c *grpcCall) setHeader(pairs []Pair) error {
@@ -302,7 +301,7 @@ func (c *grpcCall) sendHeader(pairs []Pair) error {
 	if c.target.pool == nil && c.target.method.stream == nil {
 		return nil // the loop sends it with the answer
 	}
-	return c.cause(c.flush())
+	return c.cause(c.x.Flush())
 }
 
 // setTrailer implements responseMetadata.
@@ -399,13 +398,12 @@ func (s *grpcStream) Send(msg any) error {
 	if s.sent++; c.target.method.kind&ServerStreams == 0 && s.sent > 1 {
 		return Statusf(CodeInternal, "method %s sends one message", c.target.method.name)
 	}
-	out, err := c.codec.Append(grpcwire.AppendPrefix(c.out[:0]), msg)
+	out, err := c.codec.Append(grpcwire.AppendPrefix(make([]byte, 0, responseGuess)), msg)
 	if err != nil {
 		return Statusf(CodeInternal, "%v", err)
 	}
-	c.out = out
 	if err := c.write(out); err != nil || c.target.method.kind&ServerStreams == 0 {
 		return err
 	}
-	return c.cause(c.flush())
+	return c.cause(c.x.Flush())
 }

@@ -17,8 +17,6 @@ type Context struct {
 	Conn  *eddy.Conn
 	Place *executor.Place // for Wait
 
-	Ticket any // the value of TicketKey, set before the handler starts
-
 	end atomic.Pointer[contextEnd] // nil before the first use
 }
 
@@ -83,17 +81,12 @@ func (c *Context) Value(key any) any {
 		return net.TCPAddrFromAddrPort(c.Conn.LocalAddr())
 	case placeKey{}:
 		return c.Place
-	case TicketKey{}:
-		return c.Ticket
 	}
 	if e := c.end.Load(); e != nil && e != canceled {
 		return e.Value(key)
 	}
 	return c.Conn.BaseContext().Value(key)
 }
-
-// TicketKey is the context key of what Options.Route gave to the request.
-type TicketKey struct{}
 
 // placeKey is the context key of the request's place in its pool.
 type placeKey struct{}

@@ -30,6 +30,35 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("a message of %d bytes, limit %d", e.Size, e.Limit)
 }
 
+// Split returns the first message of b and what is behind it. The error is that of Reader.Next.
+func Split(b []byte, limit int) (msg []byte, compressed bool, rest []byte, err error) {
+	switch {
+	case len(b) == 0:
+		return nil, false, nil, io.EOF
+	case len(b) < PrefixLen:
+		return nil, false, nil, io.ErrUnexpectedEOF
+	}
+	n, compressed, err := parsePrefix(b, limit)
+	switch b = b[PrefixLen:]; {
+	case err != nil:
+		return nil, false, nil, err
+	case len(b) < n:
+		return nil, false, nil, io.ErrUnexpectedEOF
+	}
+	return b[:n:n], compressed, b[n:], nil
+}
+
+// parsePrefix returns the length of a message.
+func parsePrefix(b []byte, limit int) (n int, compressed bool, err error) {
+	if b[0] > 1 {
+		return 0, false, fmt.Errorf("a message with the flags %#x", b[0])
+	}
+	if n = int(binary.BigEndian.Uint32(b[1:])); n > limit {
+		return 0, false, &TooLargeError{n, limit}
+	}
+	return n, b[0] == 1, nil
+}
+
 // Reader reads messages, one after the other.
 type Reader struct {
 	from   io.Reader
@@ -50,12 +79,9 @@ func (m *Reader) Next() (msg []byte, compressed bool, err error) {
 	if _, err := io.ReadFull(m.from, m.prefix[:]); err != nil {
 		return nil, false, err //nolint:wrapcheck // io.EOF must stay bare
 	}
-	if m.prefix[0] > 1 {
-		return nil, false, fmt.Errorf("a message with the flags %#x", m.prefix[0])
-	}
-	n := int(binary.BigEndian.Uint32(m.prefix[1:]))
-	if n > m.limit {
-		return nil, false, &TooLargeError{n, m.limit}
+	n, compressed, err := parsePrefix(m.prefix[:], m.limit)
+	if err != nil {
+		return nil, false, err
 	}
 	if cap(m.buf) > keptBuffer && n <= keptBuffer {
 		m.buf = nil
@@ -63,7 +89,7 @@ func (m *Reader) Next() (msg []byte, compressed bool, err error) {
 	if m.buf, err = m.fill(m.buf[:0], n); err != nil {
 		return nil, false, err
 	}
-	return m.buf, m.prefix[0] == 1, nil
+	return m.buf, compressed, nil
 }
 
 // step is how much memory is taken for bytes that have not come.
