@@ -68,28 +68,28 @@ func (x *Exchange) Begin(status int, fields ...hpack.HeaderField) error {
 	return nil
 }
 
-// Write adds p to the body of the response. p belongs to the Exchange from then on. Write waits while as much as
-// Options.ResponseBuffer is on its way; others have the place in the pool meanwhile. The error says why the request is over.
-func (x *Exchange) Write(p []byte) error {
+// Give adds p, all or most of the body, to the response. p belongs to the Exchange from then on. It goes out with End. The
+// error says why the request is over.
+func (x *Exchange) Give(p []byte) error { return x.st.out.add(p) }
+
+// Send adds a copy of p to the body of the response and sends what there is. The response is a stream from then on, so the
+// Call gives up its place in the pool. Send waits while as much as Options.ResponseBuffer is on its way. The error says why
+// the request is over.
+func (x *Exchange) Send(p []byte) error {
+	if !x.streams {
+		x.streams = true
+		x.place.Quit()
+	}
 	out := &x.st.out
-	if full, err := out.full(); err != nil || full {
-		if err == nil {
-			x.st.sc.post(x.st)
-			err = out.await(nil, &x.place)
-		}
-		if err != nil {
-			return err
+	full, err := out.send(p)
+	for full && err == nil {
+		x.st.sc.post(x.st)
+		if err = out.await(nil, &x.place); err == nil {
+			full, err = out.send(p)
 		}
 	}
-	out.add(p)
-	return nil
-}
-
-// Flush sends what there is. The response is a stream from then on, so the Call gives up its place in the pool.
-func (x *Exchange) Flush() error {
-	x.place.Quit()
 	x.st.sc.post(x.st)
-	return x.st.out.failure()
+	return err
 }
 
 // End ends the response, with a trailer if there are fields, whose names are in lower case. A response without End is reset.

@@ -37,7 +37,8 @@ type exchange struct {
 	writeBy    atomic.Pointer[time.Time]
 	credit     atomic.Int64 // bytes of the body that the handler has taken, and the window has not got back
 	done       atomic.Bool  // the handler has returned
-	posted     bool         // in serverConn.posted, under its mutex
+	posted     atomic.Bool  // in serverConn.posted
+	streams    bool         // the Call has sent; its goroutine owns it
 }
 
 // requestContext is the request's context. It is cancelled when the stream or the connection ends, when its BaseContext ends

@@ -98,7 +98,7 @@ func (sc *serverConn) answerOnLoop(st *stream, w *httpserve.LoopResponse) {
 	}
 	st.out.head(h)
 	if len(body) > 0 {
-		st.out.add(append([]byte(nil), body...))
+		_ = st.out.add(append([]byte(nil), body...)) // an error means that nobody waits for it
 	}
 	st.out.end(nil, nil, nil)
 	sc.offer(st)

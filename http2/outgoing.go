@@ -97,13 +97,34 @@ func (o *outgoing) head(head *fields) {
 }
 
 // add adds p, which belongs to the buffer from then on, whatever the limit is.
-func (o *outgoing) add(p []byte) {
+func (o *outgoing) add(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err == nil {
+	if o.err == nil && len(p) > 0 {
 		o.chunks = append(o.chunks, p)
 		o.n += len(p)
 	}
+	return o.err
+}
+
+// send adds a copy of p, unless as much as the limit waits: then it is full. Messages share chunks, and with them frames.
+func (o *outgoing) send(p []byte) (full bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil || o.n >= o.limit || len(p) == 0 {
+		return o.n >= o.limit, o.err
+	}
+	i := len(o.chunks) - 1
+	switch {
+	case i >= 0 && cap(o.chunks[i])-len(o.chunks[i]) >= len(p):
+		o.chunks[i] = append(o.chunks[i], p...)
+	case i >= 0 && len(p) < maxFrame/2: // the loop is behind: more will come before it has sent this
+		o.chunks = append(o.chunks, append(make([]byte, 0, maxFrame), p...))
+	default:
+		o.chunks = append(o.chunks, append(make([]byte, 0, len(p)), p...))
+	}
+	o.n += len(p)
+	return false, nil
 }
 
 // chunkSize is the capacity of a chunk that small writes share.
@@ -167,13 +188,6 @@ func (o *outgoing) end(rest []byte, bufs *buffers, trailer *fields) {
 		o.chunks = append(o.chunks, rest)
 		o.n += len(rest)
 	}
-}
-
-// full reports whether a writer has to wait, or why nothing more goes out.
-func (o *outgoing) full() (bool, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.n >= o.limit, o.err
 }
 
 // finish cuts a response that has not ended.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -300,12 +301,12 @@ func (sc *serverConn) grant(st *stream) {
 
 // post tells the loop to look at st. Any goroutine.
 func (sc *serverConn) post(st *stream) {
+	if st.posted.Swap(true) {
+		return // the loop has not looked yet
+	}
 	sc.mu.Lock()
 	first := len(sc.posted) == 0
-	if !st.posted {
-		st.posted = true
-		sc.posted = append(sc.posted, st)
-	}
+	sc.posted = append(sc.posted, st)
 	sc.mu.Unlock()
 	if first {
 		_ = sc.wake.Raise() // fails only when the loop has ended, which has closed the connection
@@ -314,14 +315,15 @@ func (sc *serverConn) post(st *stream) {
 
 // collect looks at the streams that have news.
 func (sc *serverConn) collect() {
+	if sc.running > 1 {
+		runtime.Gosched()
+	}
 	sc.mu.Lock()
 	list := sc.posted
 	sc.posted, sc.spare = sc.spare, nil
-	for _, st := range list {
-		st.posted = false
-	}
 	sc.mu.Unlock()
 	for _, st := range list {
+		st.posted.Store(false) // what comes from here on is looked at again
 		sc.grant(st)
 		if st.done.Load() && !st.returned {
 			st.returned = true

@@ -22,6 +22,8 @@ type callOptions struct {
 	waitWritten bool
 	wait        waitMode
 	strict      bool
+	header      *Metadata // of the response, by gRPC
+	trailer     *Metadata
 }
 
 // CallTimeout bounds the time of a call instead of ClientOptions.Timeout; 0 and less mean none. The context's deadline
@@ -35,6 +37,12 @@ func CallCodec(c Codec) CallOption { return func(o *callOptions) { o.codec = c }
 func CallMetadata(pairs ...Pair) CallOption {
 	return func(o *callOptions) { o.meta = append(o.meta, pairs...) }
 }
+
+// CallHeader lets a call by gRPC store the metadata of its response's header in m.
+func CallHeader(m *Metadata) CallOption { return func(o *callOptions) { o.header = m } }
+
+// CallTrailer lets a call by gRPC store the metadata of its response's end in m.
+func CallTrailer(m *Metadata) CallOption { return func(o *callOptions) { o.trailer = m } }
 
 // WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
 func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
@@ -74,8 +82,23 @@ func (cl *Client) options(opts []CallOption) callOptions {
 // Invoke tries again only what certainly was not executed. That is a request that was not sent when its connection went,
 // or that a draining server refused. BUSY is not tried again.
 //
+// With a GRPCClient the error is an *Error around the *Status that the server has sent.
+//
 // Any goroutine. On a loop of the client's group Invoke returns eddy.ErrOnLoop.
-func Invoke[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) (*Resp, error) {
+func Invoke[Resp any](ctx context.Context, cl Caller, key Key, method string, req any, opts ...CallOption) (*Resp, error) {
+	if g, ok := cl.(*GRPCClient); ok {
+		return invokeGRPC[Resp](ctx, g, key, method, req, g.options(opts))
+	}
+	return invokeFramed[Resp](ctx, cl.(*Client), key, method, req, opts)
+}
+
+// Caller is a client of this package: a *Client or a *GRPCClient.
+type Caller interface{ caller() }
+
+func (*Client) caller()     {}
+func (*GRPCClient) caller() {}
+
+func invokeFramed[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts []CallOption) (*Resp, error) {
 	o := cl.options(opts)
 	if len(cl.o.Interceptors) > 0 {
 		return invokeIntercepted[Resp](ctx, cl, key, method, req, o)

@@ -74,8 +74,6 @@ func (g *grpcPort) find(path, group, version string) (*target, *Status) {
 	return nil, Statusf(CodeUnimplemented, "method %s has %d services, none of group %q and version %q", path, len(list), group, version)
 }
 
-const contentType = "application/grpc"
-
 // codecOfType returns the codec that a content type names.
 func codecOfType(value string) (payload.Codec, bool) {
 	value, _, _ = strings.Cut(value, ";")
@@ -127,13 +125,13 @@ func (c *grpcCall) read(h http2.Head) (group, version string, wrong *Status) {
 			c.encoding = value
 		case "tri-service-group": // Triple's name for what chooses among services of one interface
 			group = value
-			c.addMetadata(name, value)
+			c.meta = appendReceived(c.meta, name, value)
 		case "tri-service-version":
 			version = value
-			c.addMetadata(name, value)
+			c.meta = appendReceived(c.meta, name, value)
 		default:
 			if !grpcwire.Reserved(name) {
-				c.addMetadata(name, value)
+				c.meta = appendReceived(c.meta, name, value)
 			}
 		}
 	}
@@ -261,14 +259,4 @@ func (c *grpcCall) statusFields(s *Status) []Pair {
 		list = append(list, Pair{"grpc-retry-pushback-ms", strconv.FormatInt(max(s.RetryAfter.Milliseconds(), 1), 10)})
 	}
 	return list
-}
-
-// maxMessage is the longest message of a status in bytes, as in the frame protocol.
-const maxMessage = 1 << 10
-
-func clip(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage], "")
-	}
-	return s
 }

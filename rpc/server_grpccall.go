@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/go-eddy/eddy/http2"
@@ -45,19 +42,6 @@ type grpcCall struct {
 	trailer []Pair
 	begun   bool // the header is fixed
 	over    bool // the method has returned
-}
-
-// addMetadata adds a field of the request. Values of -bin fields are decoded; those that are no base64 are left out.
-func (c *grpcCall) addMetadata(name, value string) {
-	if !strings.HasSuffix(name, grpcwire.BinarySuffix) {
-		c.meta = append(c.meta, Pair{name, value})
-		return
-	}
-	for part := range strings.SplitSeq(value, ",") {
-		if b, err := grpcwire.DecodeBinary(strings.TrimSpace(part)); err == nil {
-			c.meta = append(c.meta, Pair{name, b})
-		}
-	}
 }
 
 // Value implements context.Context. CallFrom finds the call until the method has returned.
@@ -127,7 +111,11 @@ func (c *grpcCall) unary() error {
 	if err != nil {
 		return err
 	}
-	return c.write(out)
+	if out, err = c.pack(out); err == nil {
+		c.begin()
+		err = c.cause(c.x.Give(out))
+	}
+	return err
 }
 
 // responseGuess is the memory that a response begins with.
@@ -181,21 +169,20 @@ func (c *grpcCall) received(err error) error {
 	return Statusf(CodeInternal, "%v", err)
 }
 
-// write sends a message with room for its prefix in front. b belongs to the call from then on.
-func (c *grpcCall) write(b []byte) error {
+// pack completes a message with room for its prefix in front.
+func (c *grpcCall) pack(b []byte) ([]byte, error) {
 	if n := len(b) - grpcwire.PrefixLen; n > c.g.limit {
-		return &grpcwire.TooLargeError{Size: n, Limit: c.g.limit}
+		return nil, &grpcwire.TooLargeError{Size: n, Limit: c.g.limit}
 	}
 	if c.zip {
 		z, err := grpcwire.Compress(grpcwire.AppendPrefix(nil), b[grpcwire.PrefixLen:])
 		if err != nil {
-			return Statusf(CodeInternal, "%v", err)
+			return nil, Statusf(CodeInternal, "%v", err)
 		}
 		b = z
 	}
 	grpcwire.Finish(b, 0, c.zip)
-	c.begin()
-	return c.cause(c.x.Write(b))
+	return b, nil
 }
 
 // cause returns why a write failed: the end of the call, if it has one.
@@ -228,18 +215,6 @@ func (c *grpcCall) appendHeader(list []hpack.HeaderField) []hpack.HeaderField {
 		list = append(list, hpack.HeaderField{Name: "grpc-encoding", Value: grpcwire.Gzip})
 	}
 	return appendPairs(list, c.header)
-}
-
-// appendPairs appends metadata.
-func appendPairs(list []hpack.HeaderField, pairs []Pair) []hpack.HeaderField {
-	for _, p := range pairs {
-		name, v := strings.ToLower(p.Key), p.Value
-		if strings.HasSuffix(name, grpcwire.BinarySuffix) {
-			v = grpcwire.EncodeBinary(v)
-		}
-		list = append(list, hpack.HeaderField{Name: name, Value: v})
-	}
-	return list
 }
 
 // end sends the status: behind the messages, or alone in the header.
@@ -301,7 +276,7 @@ func (c *grpcCall) sendHeader(pairs []Pair) error {
 	if c.target.pool == nil && c.target.method.stream == nil {
 		return nil // the loop sends it with the answer
 	}
-	return c.cause(c.x.Flush())
+	return c.cause(c.x.Send(nil))
 }
 
 // setTrailer implements responseMetadata.
@@ -318,36 +293,12 @@ func (c *grpcCall) setTrailer(pairs []Pair) error {
 	return nil
 }
 
-// checkPairs returns what of some metadata cannot be sent.
-func checkPairs(pairs []Pair) error {
-	for _, p := range pairs {
-		name := strings.ToLower(p.Key)
-		switch {
-		case !httpguts.ValidHeaderFieldName(name):
-			return fmt.Errorf("rpc: the metadata key %q is no name of a header field", p.Key)
-		case grpcwire.Reserved(name):
-			return fmt.Errorf("rpc: the metadata key %q belongs to the protocol", p.Key)
-		case !strings.HasSuffix(name, grpcwire.BinarySuffix) && !plainText(p.Value):
-			return fmt.Errorf("rpc: the metadata value %q of %q is not printable ASCII: a key with the suffix -bin takes any bytes", clip(p.Value), p.Key)
-		}
-	}
-	return nil
-}
-
-func plainText(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // grpcStream is the Stream of a call.
 type grpcStream struct {
 	c     *grpcCall
 	sent  int
 	taken int
+	buf   []byte // for messages that are sent
 }
 
 // errStreamOver is the error of a method that sends when it has returned.
@@ -398,12 +349,21 @@ func (s *grpcStream) Send(msg any) error {
 	if s.sent++; c.target.method.kind&ServerStreams == 0 && s.sent > 1 {
 		return Statusf(CodeInternal, "method %s sends one message", c.target.method.name)
 	}
-	out, err := c.codec.Append(grpcwire.AppendPrefix(make([]byte, 0, responseGuess)), msg)
+	out, err := c.codec.Append(grpcwire.AppendPrefix(s.buf[:0]), msg)
 	if err != nil {
 		return Statusf(CodeInternal, "%v", err)
 	}
-	if err := c.write(out); err != nil || c.target.method.kind&ServerStreams == 0 {
+	if s.buf = out; cap(out) > keptMessage {
+		s.buf = nil
+	}
+	if out, err = c.pack(out); err != nil {
 		return err
 	}
-	return c.cause(c.x.Flush())
+	if s.sent == 1 {
+		c.begin()
+	}
+	return c.cause(c.x.Send(out))
 }
+
+// keptMessage is the largest memory of a message that the next one uses again.
+const keptMessage = 64 << 10

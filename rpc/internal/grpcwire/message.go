@@ -61,14 +61,17 @@ func parsePrefix(b []byte, limit int) (n int, compressed bool, err error) {
 
 // Reader reads messages, one after the other.
 type Reader struct {
-	from   io.Reader
-	limit  int
-	prefix [PrefixLen]byte
-	buf    []byte
+	from  io.Reader
+	limit int
+	buf   []byte // what was read
+	at    int    // what of it was returned
 }
 
-// keptBuffer is the largest memory of a message that the next one uses again.
-const keptBuffer = 64 << 10
+const (
+	firstBuffer = 4 << 10  // what is read at once at least
+	keptBuffer  = 64 << 10 // the largest memory of a message that the next ones use again
+	step        = 64 << 10 // how much memory is taken for bytes that have not come
+)
 
 // Init makes the Reader read from r, messages of at most limit bytes.
 func (m *Reader) Init(r io.Reader, limit int) { m.from, m.limit = r, limit }
@@ -76,42 +79,48 @@ func (m *Reader) Init(r io.Reader, limit int) { m.from, m.limit = r, limit }
 // Next returns the next message, valid until the next call. The error is io.EOF behind the last message,
 // io.ErrUnexpectedEOF inside one, or a *TooLargeError.
 func (m *Reader) Next() (msg []byte, compressed bool, err error) {
-	if _, err := io.ReadFull(m.from, m.prefix[:]); err != nil {
-		return nil, false, err //nolint:wrapcheck // io.EOF must stay bare
+	if err := m.need(PrefixLen); err != nil {
+		return nil, false, err
 	}
-	n, compressed, err := parsePrefix(m.prefix[:], m.limit)
+	n, compressed, err := parsePrefix(m.buf[m.at:], m.limit)
 	if err != nil {
 		return nil, false, err
 	}
-	if cap(m.buf) > keptBuffer && n <= keptBuffer {
-		m.buf = nil
-	}
-	if m.buf, err = m.fill(m.buf[:0], n); err != nil {
+	if err := m.need(PrefixLen + n); err != nil {
 		return nil, false, err
 	}
-	return m.buf, compressed, nil
+	from := m.at + PrefixLen
+	m.at = from + n
+	return m.buf[from:m.at:m.at], compressed, nil
 }
 
-// step is how much memory is taken for bytes that have not come.
-const step = 64 << 10
-
-// fill appends n bytes to b. It takes memory as they come, so that a length alone costs nothing.
-func (m *Reader) fill(b []byte, n int) ([]byte, error) {
-	for n > 0 {
-		k := min(n, max(step, cap(b)-len(b)))
-		if cap(b)-len(b) < k {
-			grown := make([]byte, len(b), max(2*cap(b), len(b)+k))
-			copy(grown, b)
-			b = grown
-		}
-		b = b[:len(b)+k]
-		if _, err := io.ReadFull(m.from, b[len(b)-k:]); err != nil {
-			if err == io.EOF { //nolint:errorlint // what io.ReadFull returns
-				err = io.ErrUnexpectedEOF
-			}
-			return b, err //nolint:wrapcheck // the caller tells errors of the stream apart
-		}
-		n -= k
+// need reads until n bytes are there. Memory grows with what comes, so that a length alone costs nothing.
+func (m *Reader) need(n int) error {
+	if len(m.buf)-m.at >= n {
+		return nil
 	}
-	return b, nil
+	if m.at > 0 {
+		rest := m.buf[m.at:]
+		if cap(m.buf) > keptBuffer && n <= keptBuffer {
+			m.buf = nil
+		}
+		m.buf, m.at = append(m.buf[:0], rest...), 0
+	}
+	for len(m.buf) < n {
+		if room := cap(m.buf) - len(m.buf); room == 0 || room < min(n-len(m.buf), step) {
+			grown := make([]byte, len(m.buf), max(firstBuffer, min(n, len(m.buf)+step), min(n, 2*cap(m.buf))))
+			copy(grown, m.buf)
+			m.buf = grown
+		}
+		k, err := m.from.Read(m.buf[len(m.buf):cap(m.buf)])
+		m.buf = m.buf[:len(m.buf)+k]
+		if err == nil || len(m.buf) >= n {
+			continue
+		}
+		if err == io.EOF && len(m.buf) > 0 { //nolint:errorlint // what an io.Reader returns
+			err = io.ErrUnexpectedEOF
+		}
+		return err //nolint:wrapcheck // the caller tells errors of the stream apart
+	}
+	return nil
 }

@@ -1,0 +1,272 @@
+package rpc
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
+)
+
+// GRPCOptions say how a GRPCClient calls. Targets is required.
+type GRPCOptions struct {
+	// Targets are the servers, each http://host:port, or https://host:port with a Transport that has Secure. Calls take them
+	// in turn. A call that its server has certainly not taken is made at the next one.
+	Targets []string
+
+	// Transport makes the requests; its owner closes it after the client. nil = one of the client's own.
+	Transport *http2.Transport
+
+	Codec      Codec         // of calls; the zero value is protobuf for a proto.Message, JSON for other values, and the bytes of a []byte
+	Timeout    time.Duration // of calls; 0 = DefaultTimeout, negative = none. Calls that stream have none but that of their options and context
+	MaxPayload int           // of a message in bytes; 0 = frame.DefaultMaxPayload
+	Gzip       bool          // messages to the servers are compressed. Those of servers are taken in either form
+
+	Interceptors []Interceptor // around every call with one response, the first one outermost
+}
+
+// GRPCClient calls services by gRPC: those of this package, and those of anybody else. All methods may be called by any
+// goroutine but those that run a loop. Use it with Invoke and OpenStream.
+type GRPCClient struct {
+	o       GRPCOptions
+	targets []*url.URL
+	own     bool // the Transport
+	turn    atomic.Uint32
+	closed  atomic.Bool
+}
+
+// NewGRPCClient returns a client that connects with its first call. End it with Close. The error names the option that
+// makes no sense.
+func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
+	cl := &GRPCClient{o: o}
+	for _, target := range o.Targets {
+		u, err := url.Parse(target)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+			return nil, fmt.Errorf("rpc: GRPCOptions.Targets has %q: want http://host:port or https://host:port", target)
+		}
+		cl.targets = append(cl.targets, u)
+	}
+	cl.o.MaxPayload = cmp.Or(o.MaxPayload, frame.DefaultMaxPayload)
+	switch {
+	case len(cl.targets) == 0:
+		return nil, errors.New("rpc: GRPCOptions.Targets is empty")
+	case o.Codec >= codecs:
+		return nil, fmt.Errorf("rpc: GRPCOptions.Codec is %d: there is no such codec", o.Codec)
+	case cl.o.MaxPayload < 0 || cl.o.MaxPayload > 1<<30:
+		return nil, fmt.Errorf("rpc: GRPCOptions.MaxPayload is %d: it must be from 0 to %d", o.MaxPayload, 1<<30)
+	}
+	cl.o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	if o.Transport == nil {
+		cl.own, cl.o.Transport = true, &http2.Transport{MaxConnsPerHost: 1, PingInterval: DefaultHeartbeat}
+	}
+	return cl, nil
+}
+
+// Close ends the client. Calls that have not ended fail with ErrClosed, if the Transport is the client's own. Later calls
+// fail with it in any case.
+func (cl *GRPCClient) Close() error {
+	if cl.closed.Swap(true) || !cl.own {
+		return nil
+	}
+	return cl.o.Transport.Close() //nolint:wrapcheck // says whose it is
+}
+
+func (cl *GRPCClient) options(opts []CallOption) *callOptions {
+	o := &callOptions{timeout: cl.o.Timeout, codec: cl.o.Codec}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
+}
+
+// codecFor returns the codec of a call whose first message is msg, and the content type that says so.
+func codecFor(c Codec, msg any) (payload.Codec, string) {
+	if c == CodecRaw {
+		switch msg.(type) {
+		case proto.Message:
+			c = CodecProtobuf
+		case []byte, *[]byte, nil:
+		default:
+			c = CodecJSON
+		}
+	}
+	if c == CodecJSON {
+		return payload.JSON, contentType + "+json"
+	}
+	return payload.Codec(c), contentType // raw bytes are what a message of any codec is
+}
+
+// invokeGRPC is Invoke by a GRPCClient.
+func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o *callOptions) (*Resp, error) {
+	call := func(ctx context.Context, req any) (any, error) {
+		resp := new(Resp)
+		if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
+			return nil, err
+		}
+		return resp, nil
+	}
+	if len(cl.o.Interceptors) == 0 {
+		resp, err := call(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return resp.(*Resp), nil
+	}
+	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
+	v, err := intercept(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (any, error) {
+		o.meta = info.Metadata
+		return call(ctx, req)
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp, ok := v.(*Resp)
+	if !ok {
+		text := fmt.Sprintf("an interceptor returned a %T, want a %T", v, resp)
+		return nil, &Error{Service: key.String(), Method: method, Err: &causeError{kinds: kindsResponse, text: text}}
+	}
+	return resp, nil
+}
+
+// invoke makes one call with one response.
+func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, resp any, o *callOptions) error {
+	e := &Error{Service: key.String(), Method: method, Executed: ExecutedNo}
+	like := req
+	if like == nil {
+		like = resp
+	}
+	codec, kind := codecFor(o.codec, like)
+	msg, err := cl.pack(codec, req)
+	if err != nil {
+		e.Err = encodeError{err}
+		return e
+	}
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	r, err := cl.request(ctx, key, method, kind, o)
+	if err != nil {
+		e.Err = err
+		return e
+	}
+	var answer *http.Response
+	for range cl.targets {
+		cl.aim(r)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(msg)), int64(len(msg))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(msg)), nil }
+		if answer, err = cl.o.Transport.RoundTrip(r); err == nil || !untouched(err) || ctx.Err() != nil { //nolint:bodyclose // one closes it
+			break
+		}
+	}
+	if err != nil {
+		return cl.lost(ctx, e, err)
+	}
+	e.Executed = ExecutedMaybe
+	in := &grpcInput{ctx: ctx, e: e, o: o, codec: codec, resp: answer, limit: cl.o.MaxPayload}
+	in.messages.Init(answer.Body, cl.o.MaxPayload)
+	return in.one(resp)
+}
+
+// pack encodes a message with its prefix.
+func (cl *GRPCClient) pack(codec payload.Codec, msg any) ([]byte, error) {
+	b, err := codec.Append(grpcwire.AppendPrefix(make([]byte, 0, 256)), msg)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says what is wrong
+	}
+	if n := len(b) - grpcwire.PrefixLen; n > cl.o.MaxPayload {
+		return nil, &grpcwire.TooLargeError{Size: n, Limit: cl.o.MaxPayload}
+	}
+	if cl.o.Gzip {
+		if b, err = grpcwire.Compress(grpcwire.AppendPrefix(nil), b[grpcwire.PrefixLen:]); err != nil {
+			return nil, err //nolint:wrapcheck // says what is wrong
+		}
+	}
+	grpcwire.Finish(b, 0, cl.o.Gzip)
+	return b, nil
+}
+
+// request makes the request of a call, without target and body.
+func (cl *GRPCClient) request(ctx context.Context, key Key, method, kind string, o *callOptions) (*http.Request, error) {
+	switch {
+	case cl.closed.Load():
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, contextCause(ctx)
+	}
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	h := http.Header{
+		"Content-Type":         {kind},
+		"Te":                   {"trailers"},
+		"User-Agent":           {"grpc-go-eddy"},
+		"Grpc-Accept-Encoding": {grpcwire.Gzip},
+	}
+	if cl.o.Gzip {
+		h["Grpc-Encoding"] = []string{grpcwire.Gzip}
+	}
+	if by, ok := ctx.Deadline(); ok {
+		h["Grpc-Timeout"] = []string{string(grpcwire.AppendTimeout(nil, time.Until(by)))}
+	}
+	if key.Group != "" {
+		h["Tri-Service-Group"] = []string{key.Group}
+	}
+	if key.Version != "" {
+		h["Tri-Service-Version"] = []string{key.Version}
+	}
+	if err := checkPairs(o.meta); err != nil {
+		return nil, err
+	}
+	for _, p := range appendPairs(nil, o.meta) {
+		h.Add(p.Name, p.Value)
+	}
+	return (&http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: "/" + key.Interface + "/" + method}, Header: h, Proto: "HTTP/2.0", ProtoMajor: 2,
+	}).WithContext(ctx), nil
+}
+
+// aim points a request at the next target.
+func (cl *GRPCClient) aim(r *http.Request) {
+	to := cl.targets[int(cl.turn.Add(1)-1)%len(cl.targets)]
+	r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, to.Host
+}
+
+// untouched reports whether a request that failed was certainly not taken by its server.
+func untouched(err error) bool {
+	if reset, ok := errors.AsType[*http2.StreamError](err); ok {
+		return reset.Remote && reset.Code == http2.CodeRefusedStream
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial" || errors.Is(err, http2.ErrTransportBusy) || errors.Is(err, http2.ErrNoTLS) || errors.Is(err, http2.ErrNotHTTP2)
+}
+
+// lost returns the error of a call without a response.
+func (cl *GRPCClient) lost(ctx context.Context, e *Error, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		e.Executed, e.Err = ExecutedMaybe, contextCause(ctx)
+	case errors.Is(err, http2.ErrTransportClosed):
+		e.Executed, e.Err = ExecutedMaybe, ErrClosed
+	default:
+		if !untouched(err) {
+			e.Executed = ExecutedMaybe
+		}
+		e.Err = &causeError{kinds: []error{ErrConnection}, text: err.Error(), cause: err}
+	}
+	return e
+}

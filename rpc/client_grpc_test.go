@@ -1,0 +1,296 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+// newGRPC returns a client of the server's first port.
+func newGRPC(t testing.TB, s *Server, change func(*GRPCOptions)) *GRPCClient {
+	t.Helper()
+	o := GRPCOptions{Targets: []string{"http://" + s.Addr("port0").String()}, Timeout: testkit.Patience}
+	if change != nil {
+		change(&o)
+	}
+	cl, err := NewGRPCClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cl
+}
+
+// TestGRPCClient: calls of every codec, plain and compressed, and what becomes of errors.
+func TestGRPCClient(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), greeter(t, "g/test:1"), newService(t, "/fails:",
+		Raw("Details", func(ctx context.Context, _ []byte) ([]byte, error) {
+			_ = SetTrailer(ctx, Pair{"x-late", "2"})
+			return nil, &Status{Code: CodeNotFound, Message: "no ü", RetryAfter: time.Second}
+		})))
+	key := Key{"g", "test", "1"}
+	for _, zip := range []bool{false, true} {
+		cl := newGRPC(t, s, func(o *GRPCOptions) { o.Gzip = zip })
+		ctx := testkit.Context(t)
+		if got, err := Invoke[greeting](ctx, cl, key, "Hello", &greeting{Name: "Ann", Times: 1}); err != nil || *got != (greeting{"Hello, Ann", 2}) {
+			t.Errorf("JSON: %v, %v", got, err)
+		}
+		if got, err := Invoke[wrapperspb.StringValue](ctx, cl, key, "Proto", wrapperspb.String("abc")); err != nil || got.Value != "ABC" {
+			t.Errorf("protobuf: %v, %v", got, err)
+		}
+		if got, err := Invoke[wrapperspb.StringValue](ctx, cl, key, "Proto", wrapperspb.String("abc"), CallCodec(CodecJSON)); err != nil || got.Value != "ABC" {
+			t.Errorf("protobuf as JSON: %v, %v", got, err)
+		}
+		big := strings.Repeat("x", 400_000)
+		if got, err := Invoke[[]byte](ctx, cl, key, "Echo", []byte(big)); err != nil || string(*got) != big {
+			t.Errorf("raw: %v", err)
+		}
+		for _, x := range []struct {
+			key    Key
+			method string
+			kind   error
+			text   string
+		}{
+			{key, "Hello", ErrApp, "nobody is there"},
+			{key, "hello", ErrNotFound, "no method /test/hello"},
+			{key, "Status", ErrUnauthenticated, "who are you"},
+			{key, "Late", context.DeadlineExceeded, "asking another server: context deadline exceeded"},
+			{Key{Interface: "fails"}, "Details", ErrApp, "no ü"},
+		} {
+			var trailer Metadata
+			_, err := Invoke[greeting](ctx, cl, x.key, x.method, &greeting{}, CallTrailer(&trailer))
+			e, ok := errors.AsType[*Error](err)
+			if !ok || !errors.Is(err, x.kind) || e.Message != x.text {
+				t.Errorf("%s: %v", x.method, err)
+				continue
+			}
+			if st, ok := errors.AsType[*Status](err); !ok || st.Code == CodeOK {
+				t.Errorf("%s: %v has no status", x.method, err)
+			}
+			if late, _ := trailer.Get("x-late"); x.method == "Details" && (late != "2" || e.RetryAfter != time.Second) {
+				t.Errorf("trailer %v, %+v", trailer, e)
+			}
+		}
+	}
+}
+
+// TestGRPCClientRefuses: what cannot be sent is told at once, with what is wrong.
+func TestGRPCClientRefuses(t *testing.T) {
+	for _, x := range []struct {
+		o    GRPCOptions
+		text string
+	}{
+		{GRPCOptions{}, "GRPCOptions.Targets is empty"},
+		{GRPCOptions{Targets: []string{"127.0.0.1:1"}}, `GRPCOptions.Targets has "127.0.0.1:1": want http://host:port or https://host:port`},
+		{GRPCOptions{Targets: []string{"http://a/b"}}, `GRPCOptions.Targets has "http://a/b"`},
+		{GRPCOptions{Targets: []string{"http://a"}, Codec: 9}, "GRPCOptions.Codec is 9"},
+		{GRPCOptions{Targets: []string{"http://a"}, MaxPayload: -1}, "GRPCOptions.MaxPayload is -1"},
+	} {
+		if _, err := NewGRPCClient(x.o); err == nil || !strings.Contains(err.Error(), x.text) {
+			t.Errorf("%v, want %q", err, x.text)
+		}
+	}
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), greeter(t, "/test:"), streams(t))
+	cl := newGRPC(t, s, func(o *GRPCOptions) { o.MaxPayload = 1000 })
+	key := Key{Interface: "test"}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for what, call := range map[string]struct {
+		ctx  context.Context
+		key  Key
+		req  any
+		opts []CallOption
+		text string
+	}{
+		"too large":   {t.Context(), key, make([]byte, 1001), nil, "a message of 1001 bytes, limit 1000"},
+		"no JSON":     {t.Context(), key, make(chan int), nil, "as JSON"},
+		"a key":       {t.Context(), Key{}, nil, nil, "the interface is empty"},
+		"metadata":    {t.Context(), key, nil, []CallOption{CallMetadata(Pair{"grpc-x", ""})}, "belongs to the protocol"},
+		"given up":    {ctx, key, nil, nil, "cancelled"},
+		"its time":    {t.Context(), key, nil, []CallOption{CallTimeout(1)}, "deadline exceeded"},
+		"large reply": {t.Context(), Key{Interface: "test.Streams"}, nil, nil, "has sent no message"},
+	} {
+		method := "Echo"
+		if what == "large reply" {
+			method = "Count"
+		}
+		_, err := Invoke[greeting](call.ctx, cl, call.key, method, call.req, call.opts...)
+		if e, ok := errors.AsType[*Error](err); what != "large reply" && (!ok || !strings.Contains(err.Error(), call.text) || what != "its time" && e.Executed != ExecutedNo) {
+			t.Errorf("%s: %v, want %q", what, err, call.text)
+		}
+	}
+	if _, err := Invoke[[]byte](t.Context(), newGRPC(t, s, func(o *GRPCOptions) { o.MaxPayload = 100 }), key, "Echo", make([]byte, 50)); err != nil {
+		t.Error(err)
+	}
+	down := newGRPC(t, s, func(o *GRPCOptions) { o.Targets = append([]string{"http://127.0.0.1:1"}, o.Targets...) })
+	for range 4 { // the second target answers for the first one
+		if _, err := Invoke[[]byte](t.Context(), down, key, "Echo", []byte("x")); err != nil {
+			t.Error(err)
+		}
+	}
+	gone := newGRPC(t, s, func(o *GRPCOptions) { o.Targets = []string{"http://127.0.0.1:1"} })
+	_, err := Invoke[[]byte](t.Context(), gone, key, "Echo", []byte("x"))
+	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrConnection) || e.Executed != ExecutedNo {
+		t.Errorf("a server that is not there: %v", err)
+	}
+	if err := gone.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Invoke[[]byte](t.Context(), gone, key, "Echo", []byte("x")); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed client: %v", err)
+	}
+}
+
+// TestGRPCClientStreams: every kind of stream, and how it ends.
+func TestGRPCClientStreams(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), streams(t), newService(t, "/test:",
+		BidiStream("Stop", func(context.Context, *Receiver[greeting], *Sender[greeting]) error { return Statusf(CodeAborted, "enough") })))
+	cl, key := newGRPC(t, s, nil), Key{Interface: "test.Streams"}
+	open := func(method string, opts ...CallOption) *CallStream {
+		t.Helper()
+		st, err := OpenStream(testkit.Context(t), cl, key, method, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(st.Close)
+		return st
+	}
+	send := func(st *CallStream, msgs ...greeting) {
+		t.Helper()
+		for _, m := range msgs {
+			if err := SenderOf[greeting](st).Send(&m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	collect := func(st *CallStream) string {
+		var b strings.Builder
+		for g, err := range ReceiverOf[greeting](st).All() {
+			if err != nil {
+				return b.String() + err.Error()
+			}
+			fmt.Fprintf(&b, "%s%d ", g.Name, g.Times)
+		}
+		return b.String()
+	}
+	down := open("Count")
+	send(down, greeting{"a", 3})
+	down.CloseSend()
+	if got := collect(down); got != "a0 a1 a2 " {
+		t.Errorf("%q", got)
+	}
+	fails := open("Count")
+	send(fails, greeting{"fail", 1})
+	fails.CloseSend()
+	if got := collect(fails); got != "fail0 rpc: /test.Streams: Count: APP_ERROR: after 1" {
+		t.Errorf("%q", got)
+	}
+	up := open("Sum")
+	send(up, greeting{"a", 1}, greeting{"b", 2})
+	up.CloseSend()
+	if got := collect(up); got != "ab3 " {
+		t.Errorf("%q", got)
+	}
+	both := open("Echo")
+	for i := range 3 {
+		send(both, greeting{"x", i})
+		if g, err := ReceiverOf[greeting](both).Recv(); err != nil || g.Times != i {
+			t.Fatalf("%v, %v", g, err)
+		}
+	}
+	both.CloseSend()
+	if err := both.Recv(new(greeting)); err != io.EOF {
+		t.Errorf("%v", err)
+	}
+	key = Key{Interface: "test"}
+	stop := open("Stop")
+	send(stop, greeting{"x", 1})
+	if err := stop.Recv(new(greeting)); !errors.Is(err, ErrApp) {
+		t.Errorf("%v", err)
+	}
+	for err := error(nil); err != io.EOF; err = stop.Send(&greeting{}) {
+	}
+	key = Key{Interface: "nobody"}
+	if got := collect(open("Echo")); !strings.Contains(got, "NOT_FOUND: no method /nobody/Echo") {
+		t.Errorf("%q", got)
+	}
+	key = Key{Interface: "test.Streams"}
+	given := open("Echo", CallTimeout(time.Hour))
+	send(given, greeting{"x", 1})
+	given.Close()
+	if err := given.Recv(new(greeting)); !errors.Is(err, ErrCanceled) {
+		t.Errorf("%v", err)
+	}
+	testkit.Eventually(t, "nothing in flight", func() bool { return s.Stats().Services[key].InFlight == 0 })
+	if st, err := OpenStream(t.Context(), cl, Key{}, "x"); err == nil {
+		t.Errorf("%v", st)
+	}
+}
+
+// TestGRPCClientInterceptors: they see calls, change their metadata, and may answer.
+func TestGRPCClientInterceptors(t *testing.T) {
+	svc := newService(t, "/test:", Raw("Show", func(ctx context.Context, _ []byte) ([]byte, error) {
+		v, _ := CallFrom(ctx).Metadata.Get("x-token")
+		return []byte(v), nil
+	}))
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), svc)
+	cl := newGRPC(t, s, func(o *GRPCOptions) {
+		o.Interceptors = []Interceptor{func(ctx context.Context, call *CallInfo, req any, next func(ctx context.Context, req any) (any, error)) (any, error) {
+			switch call.Method {
+			case "Own":
+				return text("own"), nil
+			case "Wrong":
+				return 1, nil
+			}
+			call.Metadata = append(call.Metadata, Pair{"x-token", "t"})
+			return next(ctx, req)
+		}}
+	})
+	for method, want := range map[string]string{"Show": "t", "Own": "own"} {
+		if got, err := Invoke[[]byte](testkit.Context(t), cl, svc.Key(), method, []byte("")); err != nil || string(*got) != want {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if _, err := Invoke[[]byte](testkit.Context(t), cl, svc.Key(), "Wrong", nil); !errors.Is(err, ErrResponse) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestGRPCClientBusy: a server without room is ErrBusy, with its advice.
+func TestGRPCClientBusy(t *testing.T) {
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	svc := newService(t, "/test:", Raw("Hold", func(context.Context, []byte) ([]byte, error) {
+		entered <- struct{}{}
+		<-release
+		return nil, nil
+	}))
+	s := serve(t, newServer(t, ServerOptions{RetryAfter: 70 * time.Millisecond, Ports: []PortOptions{{Pool: PoolOptions{Threads: 1}}}}), svc)
+	cl := newGRPC(t, s, nil)
+	held := make(chan error, 1)
+	go func() {
+		_, err := Invoke[[]byte](testkit.Context(t), cl, svc.Key(), "Hold", []byte(""))
+		held <- err
+	}()
+	testkit.Receive(t, "the call", entered)
+	_, err := Invoke[[]byte](testkit.Context(t), cl, svc.Key(), "Hold", []byte(""))
+	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrBusy) || e.RetryAfter != 70*time.Millisecond || e.Status != frame.StatusBusy {
+		t.Errorf("%v", err)
+	}
+	close(release)
+	if err := testkit.Receive(t, "the first call", held); err != nil {
+		t.Error(err)
+	}
+}

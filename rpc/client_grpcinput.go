@@ -1,0 +1,213 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
+)
+
+// grpcInput reads the response of a call. One goroutine at a time owns it.
+type grpcInput struct {
+	ctx      context.Context
+	e        *Error // what the call fails with; its fields for the cause are filled in
+	o        *callOptions
+	codec    payload.Codec
+	resp     *http.Response
+	messages grpcwire.Reader
+	limit    int
+	checked  bool
+	end      error // of the response; sticky
+}
+
+// one reads a response of one message, and closes it.
+func (in *grpcInput) one(into any) error {
+	defer in.resp.Body.Close()
+	err := in.next(into)
+	if err == nil {
+		var more []byte
+		switch err = in.nextBytes(&more); {
+		case err == nil:
+			return in.fail(frame.StatusProtocolError, "the server has sent more than one message")
+		case err == io.EOF: //nolint:errorlint // next returns it bare
+			return nil
+		}
+		return err
+	}
+	if err == io.EOF { //nolint:errorlint // next returns it bare
+		return in.fail(frame.StatusProtocolError, "the server has sent no message, and no error")
+	}
+	return err
+}
+
+// next decodes the next message into v. The error is io.EOF after the last one of a call that has succeeded.
+func (in *grpcInput) next(v any) error {
+	var b []byte
+	if err := in.nextBytes(&b); err != nil {
+		return err
+	}
+	if in.codec == payload.Raw {
+		b = bytes.Clone(b) // a raw value borrows
+	}
+	if err := in.codec.DecodeResponse(b, v, in.o.strict); err != nil {
+		in.e.Err = &causeError{kinds: kindsResponse, text: err.Error(), cause: err}
+		in.end = in.e
+		return in.end
+	}
+	return nil
+}
+
+func (in *grpcInput) nextBytes(into *[]byte) error {
+	if in.end != nil {
+		return in.end
+	}
+	if !in.checked {
+		in.checked = true
+		if err := in.check(); err != nil {
+			in.end = err
+			return err
+		}
+	}
+	msg, compressed, err := in.messages.Next()
+	if err == nil && compressed {
+		if got := in.resp.Header.Get("Grpc-Encoding"); got != grpcwire.Gzip {
+			return in.fail(frame.StatusProtocolError, fmt.Sprintf("a compressed message in the encoding %q", got))
+		}
+		msg, err = grpcwire.Decompress(msg, in.limit)
+	}
+	switch {
+	case err == nil:
+		*into = msg
+		return nil
+	case err == io.EOF: //nolint:errorlint // the Reader returns it bare
+		in.end = in.status(in.resp.Trailer)
+	case in.ctx.Err() != nil:
+		in.e.Err = contextCause(in.ctx)
+		in.end = in.e
+	default:
+		if large, ok := errors.AsType[*grpcwire.TooLargeError](err); ok {
+			return in.fail(frame.StatusTooLarge, large.Error())
+		}
+		in.end = in.reset(err)
+	}
+	return in.end
+}
+
+// reset returns the error of a response that was cut short.
+func (in *grpcInput) reset(err error) error {
+	if s, ok := errors.AsType[*http2.StreamError](err); ok && s.Remote && s.Code == http2.CodeCancel {
+		in.e.Status, in.e.Message = frame.StatusCanceled, "the server has cancelled the call"
+		return in.e
+	}
+	in.e.Err = &causeError{kinds: kindsLost, text: err.Error(), cause: err}
+	return in.e
+}
+
+func (in *grpcInput) fail(status frame.Status, text string) error {
+	in.e.Status, in.e.Message = status, text
+	in.end = in.e
+	return in.end
+}
+
+// check looks at the header of the response, which may have the status of the call.
+func (in *grpcInput) check() error {
+	h := in.resp.Header
+	if in.o.header != nil {
+		*in.o.header = responsePairs(h)
+	}
+	if h.Get("Grpc-Status") != "" {
+		return in.status(h)
+	}
+	if kind := h.Get("Content-Type"); in.resp.StatusCode != http.StatusOK || !strings.HasPrefix(kind, contentType) {
+		in.e.Status = statusOfHTTP(in.resp.StatusCode)
+		in.e.Message = fmt.Sprintf("the server has answered with HTTP status %d and content type %q", in.resp.StatusCode, clip(kind))
+		return in.e
+	}
+	return nil
+}
+
+// statusOfHTTP returns what a status of HTTP means for a call, as the gRPC project maps them.
+func statusOfHTTP(status int) frame.Status {
+	switch status {
+	case http.StatusUnauthorized:
+		return frame.StatusUnauthenticated
+	case http.StatusNotFound:
+		return frame.StatusNotFound
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return frame.StatusUnavailable
+	}
+	return frame.StatusProtocolError
+}
+
+// status returns the error of a call by the fields of its end, io.EOF if it has succeeded.
+func (in *grpcInput) status(h http.Header) error {
+	if in.o.trailer != nil {
+		*in.o.trailer = responsePairs(h)
+	}
+	text := h.Get("Grpc-Status")
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		in.e.Status, in.e.Message = frame.StatusProtocolError, fmt.Sprintf("the response ends with the grpc-status %q", clip(text))
+		return in.e
+	}
+	if n == 0 {
+		return io.EOF
+	}
+	s := &Status{Code: Code(n), Message: grpcwire.UnescapeMessage(h.Get("Grpc-Message"))}
+	if b, err := grpcwire.DecodeBinary(h.Get("Grpc-Status-Details-Bin")); err == nil && b != "" {
+		s.raw = []byte(b)
+	}
+	if ms, err := strconv.ParseInt(h.Get("Grpc-Retry-Pushback-Ms"), 10, 32); err == nil && ms > 0 {
+		s.RetryAfter = time.Duration(ms) * time.Millisecond
+	}
+	in.e.Status, in.e.Message, in.e.RetryAfter, in.e.Err = statusOfCode(s.Code), s.Message, s.RetryAfter, s
+	return in.e
+}
+
+// statusOfCode returns the status of the frame protocol that says the same as a code, or APP_ERROR.
+func statusOfCode(c Code) frame.Status {
+	switch c {
+	case CodeInvalidArgument:
+		return frame.StatusBadRequest
+	case CodeUnimplemented:
+		return frame.StatusNotFound
+	case CodeInternal, CodeDataLoss:
+		return frame.StatusInternal
+	case CodeResourceExhausted:
+		return frame.StatusBusy
+	case CodeDeadlineExceeded:
+		return frame.StatusDeadlineExceeded
+	case CodeCanceled:
+		return frame.StatusCanceled
+	case CodeUnavailable:
+		return frame.StatusUnavailable
+	case CodeUnauthenticated:
+		return frame.StatusUnauthenticated
+	}
+	return frame.StatusAppError
+}
+
+// responsePairs returns the metadata of a response.
+func responsePairs(h http.Header) Metadata {
+	var m Metadata
+	for key, values := range h {
+		name := strings.ToLower(key)
+		if grpcwire.Reserved(name) {
+			continue
+		}
+		for _, v := range values {
+			m = appendReceived(m, name, v)
+		}
+	}
+	return m
+}
