@@ -37,7 +37,7 @@ type outgoing struct {
 	limit   int
 	owner   owner
 	heads   []*fields // informational ones, and that of the response as the last
-	chunks  [][]byte
+	chunks  []chunk
 	n       int      // bytes in chunks
 	trailer *fields  // nil for none
 	ended   bool     // nothing follows
@@ -45,6 +45,18 @@ type outgoing struct {
 	err     error    // why nothing more goes out
 	last    *buffers // memory of the last chunk that goes back to the pool; the loop's once ended
 }
+
+// chunk is bytes that wait, in memory of its own or out of chunkPool.
+type chunk struct {
+	b      []byte // what was not sent
+	pooled *[maxFrame]byte
+}
+
+// chunkPool has the memory of chunks that messages of a stream share, each a frame long.
+var chunkPool = sync.Pool{New: func() any { return new([maxFrame]byte) }} //nolint:gochecknoglobals // memory for all connections
+
+// room returns how many bytes can be added to c.
+func (c *chunk) room() int { return cap(c.b) - len(c.b) }
 
 // owner says which side answers the request and is decided once.
 type owner uint8
@@ -101,7 +113,7 @@ func (o *outgoing) add(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err == nil && len(p) > 0 {
-		o.chunks = append(o.chunks, p)
+		o.chunks = append(o.chunks, chunk{b: p})
 		o.n += len(p)
 	}
 	return o.err
@@ -116,12 +128,14 @@ func (o *outgoing) send(p []byte) (full bool, err error) {
 	}
 	i := len(o.chunks) - 1
 	switch {
-	case i >= 0 && cap(o.chunks[i])-len(o.chunks[i]) >= len(p):
-		o.chunks[i] = append(o.chunks[i], p...)
+	case i >= 0 && o.chunks[i].room() >= len(p):
+		o.chunks[i].b = append(o.chunks[i].b, p...)
 	case i >= 0 && len(p) < maxFrame/2: // the loop is behind: more will come before it has sent this
-		o.chunks = append(o.chunks, append(make([]byte, 0, maxFrame), p...))
+		c := chunk{pooled: chunkPool.Get().(*[maxFrame]byte)}
+		c.b = append(c.pooled[:0], p...)
+		o.chunks = append(o.chunks, c)
 	default:
-		o.chunks = append(o.chunks, append(make([]byte, 0, len(p)), p...))
+		o.chunks = append(o.chunks, chunk{b: append(make([]byte, 0, len(p)), p...)})
 	}
 	o.n += len(p)
 	return false, nil
@@ -141,10 +155,10 @@ func put[S []byte | string](o *outgoing, p S) (n int, err error) {
 	if k <= 0 {
 		return 0, nil
 	}
-	if i := len(o.chunks) - 1; i >= 0 && cap(o.chunks[i])-len(o.chunks[i]) >= k {
-		o.chunks[i] = append(o.chunks[i], p[:k]...)
+	if i := len(o.chunks) - 1; i >= 0 && o.chunks[i].room() >= k {
+		o.chunks[i].b = append(o.chunks[i].b, p[:k]...)
 	} else {
-		o.chunks = append(o.chunks, append(make([]byte, 0, max(k, min(chunkSize, 2*k))), p[:k]...))
+		o.chunks = append(o.chunks, chunk{b: append(make([]byte, 0, max(k, min(chunkSize, 2*k))), p[:k]...)})
 	}
 	o.n += k
 	return k, nil
@@ -185,7 +199,7 @@ func (o *outgoing) end(rest []byte, bufs *buffers, trailer *fields) {
 	}
 	o.ended, o.trailer, o.last = true, trailer, bufs
 	if len(rest) > 0 && o.err == nil {
-		o.chunks = append(o.chunks, rest)
+		o.chunks = append(o.chunks, chunk{b: rest})
 		o.n += len(rest)
 	}
 }
@@ -243,7 +257,7 @@ func (o *outgoing) replace(head *fields, body []byte, err error) {
 	o.owner, o.err = loop, err
 	o.heads, o.chunks, o.n, o.trailer, o.ended = []*fields{head}, nil, len(body), nil, true
 	if len(body) > 0 {
-		o.chunks = [][]byte{body}
+		o.chunks = []chunk{{b: body}}
 	}
 	o.room.Broadcast()
 }
@@ -254,6 +268,9 @@ type piece struct {
 	data  []byte
 	end   bool // nothing follows
 	waits bool // there is data, and no window for it
+
+	copied  bool            // the memory of data is used again
+	emptied *[maxFrame]byte // goes back to chunkPool when data was sent
 }
 
 // next takes what can be sent next: a header section, or at most n bytes. The result is empty when there is nothing.
@@ -268,12 +285,14 @@ func (o *outgoing) next(n int) (p piece) {
 	case o.n > 0 && n <= 0:
 		p.waits = true
 	case o.n > 0:
-		p.data = o.chunks[0][:min(n, len(o.chunks[0]))]
-		if len(p.data) == len(o.chunks[0]) {
-			o.chunks[0] = nil
+		c := &o.chunks[0]
+		p.data = c.b[:min(n, len(c.b))]
+		if p.copied = c.pooled != nil; len(p.data) == len(c.b) {
+			p.emptied = c.pooled
+			*c = chunk{}
 			o.chunks = o.chunks[1:]
 		} else {
-			o.chunks[0] = o.chunks[0][len(p.data):]
+			c.b = c.b[len(p.data):]
 		}
 		was := o.n
 		o.n -= len(p.data)

@@ -142,7 +142,10 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		sc.out.sendSection(sc.ctx, st.id, p.head, p.end)
 		sc.f.recycle(p.head)
 	case len(p.data) > 0 || p.end:
-		sc.sendData(st, p.data, p.end)
+		sc.sendData(st, p)
+		if p.emptied != nil {
+			chunkPool.Put(p.emptied)
+		}
 	default:
 		st.stuck = 0
 		return false
@@ -196,13 +199,13 @@ func (o *sender) sendSection(ctx *eddy.Context, id uint32, h *fields, end bool) 
 const byReference = bodyBuffer + 1
 
 // sendData sends one DATA frame, and counts it against the windows.
-func (sc *serverConn) sendData(st *stream, data []byte, end bool) {
+func (sc *serverConn) sendData(st *stream, p piece) {
 	flags := uint8(0)
-	if end {
+	if p.end {
 		flags = flagEndStream
 	}
-	n := len(data)
-	if n < byReference {
+	data, n := p.data, len(p.data)
+	if n < byReference || p.copied {
 		var head [frameHeaderLen]byte
 		_ = sc.ctx.WriteParts(appendFrame(head[:0], n, frameData, flags, st.id), data) // an error means that the connection is ending
 	} else {
