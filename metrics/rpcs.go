@@ -20,6 +20,7 @@ var (
 	}.With("rpc", "service")
 
 	serverAnswers = expo.Counter("eddy_rpc_server_answers_total", "Responses, by status.", "side", "status")
+	grpcAnswers   = expo.Counter("eddy_rpc_server_grpc_answers_total", "Calls by gRPC that were answered, by code.", "side", "code")
 
 	eventTable = expo.Table[eventStats]{
 		expo.Count("eddy_rpc_rejected_events_total", "Events for which a pool had no room.", func(s *eventStats) uint64 { return s.Rejected }),
@@ -54,7 +55,7 @@ var (
 )
 
 func rpcFamilies() []*expo.Family {
-	all := append(append(serviceTable.Families(), serverAnswers), eventTable.Families()...)
+	all := append(append(serviceTable.Families(), serverAnswers, grpcAnswers), eventTable.Families()...)
 	all = append(append(all, eventsTold), clientTable.Families()...)
 	return append(all, clientFailed)
 }
@@ -74,6 +75,9 @@ func RPCServer[W interface {
 			putEvents(scrape, side, &p.Events)
 			for status, n := range p.Answers {
 				scrape.Put(serverAnswers, float64(n), side, status.String())
+			}
+			for code, n := range p.GRPC {
+				scrape.Put(grpcAnswers, float64(n), side, code.String())
 			}
 		}
 		for key, service := range st.Services {

@@ -12,7 +12,7 @@ import (
 // TestAnswersByStatus: each port has a series for each status.
 func TestAnswersByStatus(t *testing.T) {
 	s := scrape(t, collecting(t, RPCServer("api", &told[rpc.ServerStats]{rpc.ServerStats{Ports: map[string]rpc.PortStats{
-		"in":  {Answers: map[frame.Status]uint64{frame.StatusOK: 7, frame.StatusBusy: 3, frame.StatusCanceled: 0}},
+		"in":  {Answers: map[frame.Status]uint64{frame.StatusOK: 7, frame.StatusBusy: 3, frame.StatusCanceled: 0}, GRPC: map[rpc.Code]uint64{rpc.CodeOK: 5, rpc.CodeNotFound: 2}},
 		"out": {Answers: map[frame.Status]uint64{frame.StatusProtocolError: 1}},
 	}}})))
 	s.want(t, samples{
@@ -20,6 +20,8 @@ func TestAnswersByStatus(t *testing.T) {
 		`eddy_rpc_server_answers_total{side="api/in",status="BUSY"}`:            3,
 		`eddy_rpc_server_answers_total{side="api/in",status="CANCELLED"}`:       0,
 		`eddy_rpc_server_answers_total{side="api/out",status="PROTOCOL_ERROR"}`: 1,
+		`eddy_rpc_server_grpc_answers_total{side="api/in",code="OK"}`:           5,
+		`eddy_rpc_server_grpc_answers_total{side="api/in",code="NOT_FOUND"}`:    2,
 	})
 	if n := s.starts("eddy_rpc_server_answers_total"); n != 4 {
 		t.Errorf("%d series, want 4", n)

@@ -157,7 +157,9 @@ func TestGRPCClientRefuses(t *testing.T) {
 // TestGRPCClientStreams: every kind of stream, and how it ends.
 func TestGRPCClientStreams(t *testing.T) {
 	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), streams(t), newService(t, "/test:",
-		BidiStream("Stop", func(context.Context, *Receiver[greeting], *Sender[greeting]) error { return Statusf(CodeAborted, "enough") })))
+		BidiStream("Stop", func(context.Context, *Receiver[greeting], *Sender[greeting]) error {
+			return Statusf(CodeAborted, "enough")
+		})))
 	cl, key := newGRPC(t, s, nil), Key{Interface: "test.Streams"}
 	open := func(method string, opts ...CallOption) *CallStream {
 		t.Helper()
@@ -292,5 +294,30 @@ func TestGRPCClientBusy(t *testing.T) {
 	close(release)
 	if err := testkit.Receive(t, "the first call", held); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGRPCDescribe: what the reflection of a server says, of its services and of their messages.
+func TestGRPCDescribe(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test.Greeter:",
+		Unary("Proto", func(_ context.Context, req *wrapperspb.StringValue) (*wrapperspb.StringValue, error) { return req, nil })))
+	cl := newGRPC(t, s, nil)
+	list, err := DescribeAll(testkit.Context(t), cl)
+	if err != nil || !strings.Contains(strings.Join(list, " "), "test.Greeter") {
+		t.Errorf("%v, %v", list, err)
+	}
+	svc, err := Describe(testkit.Context(t), cl, "test.Greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := svc.Methods().ByName("Proto")
+	if m == nil || m.Input().FullName() != "google.protobuf.StringValue" || m.Input().Fields().Len() != 1 {
+		t.Errorf("%v", m)
+	}
+	if _, err := Describe(testkit.Context(t), cl, "nobody"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Describe(testkit.Context(t), cl, "google.protobuf.StringValue"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
 	}
 }

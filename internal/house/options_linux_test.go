@@ -232,6 +232,14 @@ func allOptions(t *testing.T) []optionsOf {
 		check("rpc.PortOptions", rpc.PortOptions{}, port),
 		check("rpc.PoolOptions", rpc.PoolOptions{}, func(o *rpc.PoolOptions) error { return port(&rpc.PortOptions{Pool: *o}) }),
 		check("rpc.ClientOptions", rpc.ClientOptions{}, client),
+		check("rpc.GRPCOptions", rpc.GRPCOptions{}, func(o *rpc.GRPCOptions) error {
+			o.Targets = []string{"http://127.0.0.1:1"}
+			c, err := rpc.NewGRPCClient(*o)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		}),
 		check("rpc.Backoff", rpc.Backoff{}, func(b *rpc.Backoff) error { return client(&rpc.ClientOptions{Backoff: *b}) }),
 		check("admin.Options", admin.Options{}, func(o *admin.Options) error {
 			o.Addr, o.Logger = "127.0.0.1:0", slog.New(slog.DiscardHandler)

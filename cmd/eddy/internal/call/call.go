@@ -38,6 +38,7 @@ const (
 // callFlags are the flags of "eddy call".
 type callFlags struct {
 	list, raw, oneWay bool
+	grpc              bool
 	timeout           time.Duration
 	meta              []string
 	file              string
@@ -65,6 +66,7 @@ Exit codes: 0 a response, 1 the command line, 2 no connection, 3 NOT_FOUND, 4 BA
 	n.StringArrayVar(&f.meta, "meta", nil, "metadata KEY=VALUE to send along; may be repeated")
 	n.BoolVar(&f.raw, "raw", false, "the request and the response are bytes as they are, not JSON")
 	n.StringVar(&f.file, "file", "", "file with the request; - is the standard input")
+	n.BoolVar(&f.grpc, "grpc", false, "call by gRPC, of any server that has the reflection service; streams print a line for each response")
 	n.BoolVar(&f.oneWay, "oneway", false, "send the request and wait for no response")
 	n.StringVar(&f.group, "group", "", "group of the service")
 	n.StringVar(&f.version, "version", "", "version of the service")
@@ -98,6 +100,9 @@ func (f *callFlags) parse(args []string) (r request, err error) {
 			return r, fmt.Errorf("--meta %q is not KEY=VALUE", m)
 		}
 		r.meta = append(r.meta, rpc.Pair{Key: key, Value: value})
+	}
+	if f.grpc && f.oneWay {
+		return r, errors.New("--oneway and --grpc: every call by gRPC is answered; leave one of them out")
 	}
 	if f.list {
 		if len(args) > 1 {
@@ -180,6 +185,18 @@ func run(t *cli.Terminal, f callFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	defer cancel()
+	ctx, stop := t.Interruptible(ctx)
+	defer stop()
+	if f.grpc {
+		return f.explain(r, f.runGRPC(ctx, t, r))
+	}
+	return f.explain(r, f.runFramed(ctx, t, r))
+}
+
+// runFramed makes the call by the frame protocol.
+func (f *callFlags) runFramed(ctx context.Context, t *cli.Terminal, r request) error {
 	codec := rpc.CodecJSON
 	if f.raw {
 		codec = rpc.CodecRaw
@@ -189,10 +206,6 @@ func run(t *cli.Terminal, f callFlags, args []string) error {
 		return err
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
-	defer cancel()
-	ctx, stop := t.Interruptible(ctx)
-	defer stop()
 	switch {
 	case f.list:
 		err = listServices(ctx, t, cl)
@@ -215,7 +228,15 @@ func run(t *cli.Terminal, f callFlags, args []string) error {
 		// The answer shows that the server has read the one-way request before it, which then outlives the connection.
 		_, err = rpc.Invoke[rpc.HealthResponse](ctx, cl, rpc.HealthKey, "Check", &rpc.HealthRequest{}, rpc.CallCodec(rpc.CodecJSON))
 	}
-	return f.explain(r, err)
+	return err
+}
+
+// also is what belongs to the address in a command that lists what there is.
+func (f *callFlags) also() string {
+	if f.grpc {
+		return " --grpc"
+	}
+	return ""
 }
 
 // explain turns the reason why a call failed into what to do about it, and an exit code.
@@ -236,7 +257,7 @@ func (f *callFlags) explain(r request, err error) error {
 	case errors.As(err, &dns):
 		code, text = exitConnect, fmt.Errorf("the host of %s is unknown", r.addr)
 	case errors.Is(err, rpc.ErrNotFound):
-		code, text = exitNotFound, fmt.Errorf("NOT_FOUND: %s; \"eddy call %s --list\" lists what there is", message, r.addr)
+		code, text = exitNotFound, fmt.Errorf("NOT_FOUND: %s; \"eddy call %s --list\" lists what there is", message, r.addr+f.also())
 	case errors.Is(err, rpc.ErrBadRequest), errors.Is(err, rpc.ErrTooLarge):
 		code, text = exitBad, fmt.Errorf("%v: %s", e.Status, message)
 	case errors.Is(err, rpc.ErrBusy), errors.Is(err, rpc.ErrUnavailable):
