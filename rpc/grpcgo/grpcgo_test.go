@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -43,14 +44,20 @@ func TestContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
+	var mu sync.Mutex
 	var seen []string
+	saw := func(method string) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, method)
+	}
 	r := On(srv)
 	r.Unary = func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		seen = append(seen, info.FullMethod)
+		saw(info.FullMethod)
 		return next(ctx, req)
 	}
 	r.Stream = func(impl any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		seen = append(seen, info.FullMethod)
+		saw(info.FullMethod)
 		return next(impl, s)
 	}
 	testgrpc.RegisterTestServiceServer(r, shows{})
@@ -82,6 +89,8 @@ func TestContext(t *testing.T) {
 	if _, err := s.Recv(); err == nil {
 		t.Error("a stream without an end")
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if got := strings.Join(seen, " "); got != "/grpc.testing.TestService/UnaryCall /grpc.testing.TestService/FullDuplexCall" {
 		t.Errorf("%q", got)
 	}
