@@ -74,7 +74,7 @@ const (
 )
 
 // Init makes the Reader read from r, messages of at most limit bytes.
-func (m *Reader) Init(r io.Reader, limit int) { m.from, m.limit = r, limit }
+func (m *Reader) Init(r io.Reader, limit int) { *m = Reader{from: r, limit: limit, buf: m.buf[:0]} }
 
 // Next returns the next message, valid until the next call. The error is io.EOF behind the last message,
 // io.ErrUnexpectedEOF inside one, or a *TooLargeError.
