@@ -17,6 +17,7 @@
 //	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and 16 KiB
 //	go run . ws-broadcast # one message to 1000 connections
 //	go run . ws-idle      # resident memory of idle WebSockets
+//	go run . grpc         # servers of unary calls by gRPC, called by grpc-go: grpc-go and eddy
 //	go run . rpc          # unary calls of grpc-go, net/rpc and eddy: 128 B and 16 KiB, 1, 64 and 1024 callers on one connection
 //	go run . flow         # large answers and requests, over fast and slow networks: net/rpc, net/http, eddy
 //	go run . rpc-models   # consumers of 100 services, shared and isolated pools, twice the capacity
@@ -110,6 +111,7 @@ var comparisons = map[string]comparison{
 	"tls":          {secureEcho, "1x1,100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
 	"rpc":          {rpc, "1x1,64x1,1024x1,1x1x16384,64x1x16384,1024x1x16384", "1", 5, 2 * time.Second},
+	"grpc":         {grpc, "1x1,64x1,1000x1", "1", 5, 2 * time.Second},
 	"flow":         {largeMessages, "16x1x1024,16x1x65536,64x1x65536,64x1x1048576,16x1x7340032", "1", 3, time.Second},
 	"rpc-models":   {rpcModels, "1x1", "2", 1, 3 * time.Second},
 	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},
@@ -178,7 +180,7 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.DurationVar(&s.warmup, "warmup", 500*time.Millisecond, "load before the window")
 	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), and x bytes per request if not those of -size; a table for each")
 	size := 64
-	if strings.HasPrefix(name, "ws") || strings.HasPrefix(name, "rpc") {
+	if strings.HasPrefix(name, "ws") || strings.HasPrefix(name, "rpc") || name == "grpc" {
 		size = 128
 	}
 	fs.IntVar(&s.size, "size", size, "bytes per request")

@@ -29,6 +29,7 @@ func rpc(ctx context.Context, b *binaries, s settings) (*report, error) {
 		{Name: "eddy, protobuf", binary: "eddyrpc", args: []string{"-codec", "protobuf"}},
 		{Name: "eddy, raw", binary: "eddyrpc", args: []string{"-codec", "raw"}},
 		{Name: "eddy, raw, dispatcher direct", binary: "eddyrpc", args: []string{"-codec", "raw", "-dispatcher", "direct"}},
+		{Name: "eddy, gRPC, protobuf", binary: "eddyrpc", args: []string{"-codec", "grpc"}},
 	})
 	if err == nil {
 		rep.Note = "\nThe column of connections is callers; all of them share one connection. Processor seconds are of client and server together."
@@ -36,16 +37,39 @@ func rpc(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return rep, err
 }
 
-// callers is a client process of the server's own kind.
+// grpc compares servers of unary calls by gRPC, all of them called by grpc-go's client. Only the processor time of the
+// server counts.
+func grpc(ctx context.Context, b *binaries, s settings) (*report, error) {
+	client := contender{binary: "grpcrpc"}
+	calls := func(srv *server, s settings, c testCase) rounder {
+		return &callers{path: b.path(client), srv: srv, callers: c.conns, s: s, foreign: true}
+	}
+	rep, err := compare(ctx, b, s, "calls", calls, []contender{
+		{Name: "grpc-go", binary: "grpcrpc"},
+		{Name: "eddy", binary: "eddyrpc"},
+		{Name: "eddy, dispatcher direct", binary: "eddyrpc", args: []string{"-dispatcher", "direct"}},
+	})
+	if err == nil {
+		rep.Note = "\nThe column of connections is callers; all of them share one connection of grpc-go's client. Processor seconds are of the server alone."
+	}
+	return rep, err
+}
+
+// callers is a client process: of the server's own kind, or a foreign one whose processor time does not count.
 type callers struct {
 	path    string
 	srv     *server
 	callers int
 	s       settings
+	foreign bool
 }
 
 func (c *callers) round(ctx context.Context, mark func() error) (*result, error) {
-	args := append(append([]string(nil), c.srv.args...), "-client", c.srv.addr, "-callers", strconv.Itoa(c.callers), "-size", strconv.Itoa(c.s.size),
+	var args []string
+	if !c.foreign {
+		args = append(args, c.srv.args...)
+	}
+	args = append(args, "-client", c.srv.addr, "-callers", strconv.Itoa(c.callers), "-size", strconv.Itoa(c.s.size),
 		"-warmup", c.s.warmup.String(), "-duration", c.s.duration.String())
 	ctx, cancel := context.WithTimeout(ctx, c.s.warmup+c.s.duration+time.Minute)
 	defer cancel()
@@ -88,6 +112,9 @@ func (c *callers) listen(in io.Writer, out io.Reader, mark func() error) (*resul
 	var done target.CallsDone
 	if err := json.NewDecoder(r).Decode(&done); err != nil {
 		return nil, fmt.Errorf("what the client did: %w", err)
+	}
+	if c.foreign {
+		done.Used, done.Mallocs = 0, 0
 	}
 	return &result{
 		requests: done.Calls, warmup: done.All - done.Calls, elapsed: done.Elapsed, used: done.Used,

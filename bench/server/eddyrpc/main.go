@@ -19,7 +19,7 @@ var key = rpc.Key{Interface: "bench.Echo"}
 
 func main() {
 	c := target.CallFlags()
-	codec := flag.String("codec", "raw", "raw or protobuf")
+	codec := flag.String("codec", "raw", "raw, protobuf, or grpc: protobuf by gRPC")
 	dispatcher := flag.String("dispatcher", "all", "of the server")
 	threads := flag.Int("threads", 4096, "of the server's pool: more than there are callers")
 	flag.Parse()
@@ -34,6 +34,10 @@ func main() {
 	}
 }
 
+func echo(_ context.Context, req *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+	return req, nil
+}
+
 func client(c *target.Calls, codec string) error {
 	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{c.Addr}, Timeout: time.Minute, MaxQueued: 64 << 20}) // 1024 callers with 16 KiB each
 	if err != nil {
@@ -41,6 +45,9 @@ func client(c *target.Calls, codec string) error {
 	}
 	defer cl.Close()
 	ctx := context.Background()
+	if codec == "grpc" {
+		return grpcClient(ctx, c)
+	}
 	if codec == "raw" {
 		return c.Run(func(req []byte) (int, error) {
 			resp, err := rpc.Invoke[[]byte](ctx, cl, key, "Raw", req)
@@ -52,6 +59,21 @@ func client(c *target.Calls, codec string) error {
 	}
 	return c.Run(func(req []byte) (int, error) {
 		resp, err := rpc.Invoke[wrapperspb.BytesValue](ctx, cl, key, "Message", &wrapperspb.BytesValue{Value: req}, rpc.CallCodec(rpc.CodecProtobuf))
+		if err != nil {
+			return 0, err
+		}
+		return len(resp.Value), nil
+	})
+}
+
+func grpcClient(ctx context.Context, c *target.Calls) error {
+	cl, err := rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + c.Addr}, Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return c.Run(func(req []byte) (int, error) {
+		resp, err := rpc.Invoke[wrapperspb.BytesValue](ctx, cl, key, "Echo", &wrapperspb.BytesValue{Value: req})
 		if err != nil {
 			return 0, err
 		}
@@ -75,7 +97,7 @@ func server(dispatcher string, threads int) error {
 	}
 	svc, err := rpc.NewService(key,
 		rpc.Raw("Raw", func(_ context.Context, body []byte) ([]byte, error) { return body, nil }),
-		rpc.Unary("Message", func(_ context.Context, req *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) { return req, nil }))
+		rpc.Unary("Message", echo), rpc.Unary("Echo", echo)) // the name that grpc-go's client calls
 	if err == nil {
 		err = srv.Register(svc)
 	}
