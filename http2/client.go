@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy"
@@ -72,6 +73,8 @@ type transportRun struct {
 	limits Options // of responses, and of floods
 	hello  []byte  // the first bytes of each connection
 	bad    error   // a field out of range, or the group that did not start
+
+	looped atomic.Bool // Do was called
 }
 
 // TransportStats are the numbers of a Transport.
@@ -197,6 +200,10 @@ func (t *Transport) roundTrip(r *http.Request, keepBody bool) (*http.Response, e
 		c.closeBody()
 		return nil, err
 	}
+	if err := c.gather(); err != nil {
+		c.closeBody()
+		return nil, err
+	}
 	c.begin()
 	o := <-result // comes at the latest soon after the end of the request's context
 	if o.err == nil && c.plan.gzip {
@@ -214,6 +221,7 @@ func (t *Transport) Do(r *http.Request, done func(*http.Response, error)) error 
 	if done == nil {
 		return errors.New("http2: Do without a function to call")
 	}
+	t.run.looped.Store(true)
 	c := t.newCall(r, func(resp *http.Response, err error) { t.deliver(func() { done(resp, err) }) })
 	if err := c.check(); err != nil {
 		c.closeBody()
@@ -230,8 +238,12 @@ func (t *Transport) deliver(f func()) {
 	}
 }
 
-// onLoop reports whether the caller is on a loop of the group.
+// onLoop reports whether the caller is on a loop of the group. Nobody else's code runs on loops of the Transport's own before
+// Do was called.
 func (t *Transport) onLoop() bool {
+	if t.Group == nil && !t.run.looped.Load() {
+		return false
+	}
 	for i := 0; ; i++ {
 		l := t.run.group.Loop(i)
 		if l == nil || l.In() {

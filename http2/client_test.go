@@ -397,3 +397,22 @@ func TestClientByALPN(t *testing.T) {
 		t.Errorf("%d hosts are remembered, limit %d", len(b.older), mostOlder)
 	}
 }
+
+// TestClientBodyInMemory: a short body that lies in memory needs no goroutine; a ContentLength that is not its own is an error.
+func TestClientBodyInMemory(t *testing.T) {
+	everyServer(t, clientSite(), func(t *testing.T, tr *Transport, base string) {
+		for _, n := range []int{1, bodyPiece - 1, bodyPiece, bodyPiece + 1} {
+			text := bigText(n)
+			if o := fetch(tr, request(t, "POST", base+"/echo", strings.NewReader(text))); o.err != nil || o.body != text || o.resp.Header.Get("X-Length") != fmt.Sprint(n) {
+				t.Errorf("%d bytes: %v, %d came back", n, o.err, len(o.body))
+			}
+		}
+		for length, want := range map[int64]string{2: "longer than its ContentLength of 2", 4: "1 bytes shorter than its ContentLength of 4"} {
+			r := request(t, "POST", base+"/echo", strings.NewReader("abc"))
+			r.ContentLength = length
+			if o := fetch(tr, r); o.err == nil || !strings.Contains(o.err.Error(), want) {
+				t.Errorf("ContentLength %d: %v", length, o.err)
+			}
+		}
+	})
+}

@@ -20,7 +20,8 @@ type call struct {
 	done     func(*http.Response, error)
 	key      hostKey
 	plan     requestPlan
-	keepBody bool // the body stays open after ErrNotHTTP2
+	keepBody bool   // the body stays open after ErrNotHTTP2
+	whole    []byte // of a body that was in memory; it goes out with the header section
 
 	tries int // to send it once more
 
@@ -54,6 +55,26 @@ func (c *call) check() error {
 	}
 	c.key.addr = withPort(u)
 	return c.plan.init(c.req)
+}
+
+// gather takes a short body that lies in memory, as GetBody says, so that no goroutine has to read it. The caller may block.
+func (c *call) gather() error {
+	n := c.plan.length
+	if c.req.GetBody == nil || len(c.req.Trailer) > 0 || n <= 0 || n > bodyPiece || c.plan.expect || c.plan.connect || c.keepBody {
+		return nil
+	}
+	b := make([]byte, n+1)
+	k, err := io.ReadFull(c.req.Body, b)
+	switch {
+	case err == nil:
+		return fmt.Errorf("http2: the request body is longer than its ContentLength of %d", n)
+	case err != io.EOF && err != io.ErrUnexpectedEOF: //nolint:errorlint // what io.ReadFull returns
+		return err //nolint:wrapcheck // the caller's own
+	case int64(k) < n:
+		return fmt.Errorf("http2: the request body is %d bytes shorter than its ContentLength of %d", n-int64(k), n)
+	}
+	c.whole = b[:n:n]
+	return nil
 }
 
 // begin starts the request after check. The call's done function gets the outcome.
@@ -168,6 +189,8 @@ func (c *call) lost(cc *clientConn, err error, again chance) {
 	}
 	old := c.sentBody()
 	switch {
+	case c.whole != nil:
+		c.retry(cc, wait)
 	case !c.plan.hasBody || old.withdraw():
 		if c.plan.hasBody {
 			c.replaceBody(old.ReadCloser)

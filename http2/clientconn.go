@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -216,6 +217,9 @@ func (cc *clientConn) post(st *clientStream) {
 
 // collect begins new requests and looks at the streams that have news.
 func (cc *clientConn) collect() {
+	if len(cc.streams) > 1 {
+		runtime.Gosched() // as for a server
+	}
 	cc.mu.Lock()
 	calls, list := cc.incoming, cc.posted
 	cc.incoming, cc.posted = nil, nil

@@ -83,9 +83,13 @@ func (cc *clientConn) begin(c *call) {
 	cc.conn.Begin()
 	st.out.init(requestBuffer)
 	st.out.head(&fields{list: c.plan.list})
-	if !c.plan.hasBody {
+	switch {
+	case !c.plan.hasBody:
 		st.out.end(nil, nil, nil)
-	} else {
+	case c.whole != nil:
+		_ = st.out.add(c.whole) // nobody has ended the stream yet
+		st.out.end(nil, nil, nil)
+	default:
 		if c.plan.expect && cc.t.ExpectContinueTimeout > 0 {
 			st.timer, _ = cc.ctx.After(cc.t.ExpectContinueTimeout, func() { st.sending.allow(true) }) // an error means that the connection ends
 		}

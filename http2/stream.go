@@ -316,7 +316,7 @@ func (sc *serverConn) post(st *stream) {
 // collect looks at the streams that have news.
 func (sc *serverConn) collect() {
 	if sc.running > 1 {
-		runtime.Gosched()
+		runtime.Gosched() // handlers that are ready add what they have, and one write takes it all
 	}
 	sc.mu.Lock()
 	list := sc.posted
