@@ -30,7 +30,7 @@ type PortOptions struct {
 	Dispatcher Dispatcher  // where requests and events run
 	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
 
-	// Ordering of requests on one connection. responder.Serial makes each connection a serial stream: one call at a time, in
+	// Ordering of requests on one connection, by the frame protocol; calls by gRPC are independent. responder.Serial makes each connection a serial stream: one call at a time, in
 	// order, each on the pool of its service.
 	Ordering responder.Ordering
 	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
@@ -50,7 +50,7 @@ type PortOptions struct {
 	Tune func(srv *eddy.Server)
 
 	// Listener is told of events on the port's connections, where Dispatcher says; its shared pool is the port's. A
-	// ReceivedListener serves the operations 16 to 255. nil = none.
+	// ReceivedListener serves the operations 16 to 255. Of calls by gRPC it hears nothing but their connections. nil = none.
 	Listener       Listener
 	ConnectQueue   int // under DispatchConnection, connects that may wait, see Listener; 0 = DefaultConnectQueue
 	ConnectWarning int // under DispatchConnection, waiting connects and disconnects above which there is a warning; 0 = DefaultConnectWarning
@@ -167,10 +167,14 @@ func (p *port) buildEvents() error {
 // admission has clients beyond a limit told BUSY, by the loop that accepts, before there is anything to dispatch. With
 // Front they are not told, because they may expect something else of the port, such as a handshake.
 func (p *port) admission() eddy.Admission {
-	if p.o.Front != nil {
+	a := eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: frame.Refuse, RetryAfter: p.srv.o.RetryAfter}
+	switch {
+	case p.o.Front != nil:
 		return eddy.Admission{}
+	case !p.speaks(ProtocolFrame):
+		a.Busy = p.grpc.http.Refuse
 	}
-	return eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: frame.Refuse, RetryAfter: p.srv.o.RetryAfter}
+	return a
 }
 
 func (p *port) check() error {
