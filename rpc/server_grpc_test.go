@@ -680,6 +680,14 @@ func TestGRPCRefusals(t *testing.T) {
 		}
 		c.expect(1, ok)
 	}
+	full := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{Protocols: []Protocol{ProtocolGRPC}, Accepts: 1}}}), greeter(t, "/test:"))
+	if a := dialGRPC(t, full.Addr("port0")).call("/test/Echo", []string{"x"}); a.status != "0" {
+		t.Errorf("%q", a.status)
+	}
+	refused := dialRaw(t, full.Addr("port0"))
+	if got, _ := io.ReadAll(refused.r); !bytes.HasPrefix(got, []byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00")) || !bytes.HasPrefix(got[9+3:], []byte("\x07")) { // SETTINGS, GOAWAY
+		t.Errorf("a connection beyond Accepts is told %x", got)
+	}
 	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{Protocols: []Protocol{ProtocolFrame}}}}), greeter(t, "/test:"))
 	p := dialGRPC(t, s.Addr("port0"))
 	if _, err := p.http.Do(p.request(context.Background(), "/test/Hello", strings.NewReader("x"))); err == nil { //nolint:bodyclose // there is none

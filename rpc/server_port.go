@@ -30,8 +30,8 @@ type PortOptions struct {
 	Dispatcher Dispatcher  // where requests and events run
 	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
 
-	// Ordering of requests on one connection, by the frame protocol; calls by gRPC are independent. responder.Serial makes each connection a serial stream: one call at a time, in
-	// order, each on the pool of its service.
+	// Ordering of requests on one connection, by the frame protocol; calls by gRPC are independent. responder.Serial makes
+	// each connection a serial stream: one call at a time, in order, each on the pool of its service.
 	Ordering responder.Ordering
 	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
 
