@@ -71,7 +71,9 @@ func startWith(t *testing.T, c setup) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, pool: pool, srv: &eddy.Server{Loops: 2, HandlerTimeout: c.answer}}
-	if c.handler == nil {
+	if c.handler == nil && c.opts.Calls != nil {
+		s.f = NewHandler(nil, pool, c.opts)
+	} else if c.handler == nil {
 		s.f = NewHandler(nil, nil, c.opts)
 	} else {
 		s.f = NewHandler(c.handler, pool, c.opts)

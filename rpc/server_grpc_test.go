@@ -408,6 +408,19 @@ func TestGRPCTimeouts(t *testing.T) {
 			t.Errorf("%s: its context ended with %v", path, err)
 		}
 	}
+	if err := s.Register(newService(t, "/short:", Raw("Hang", func(ctx context.Context, _ []byte) ([]byte, error) { return nil, hang(ctx) })), Timeout(20*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []string{"1H", ""} { // the service's time is the smaller one, or the only one
+		var fields []string
+		if own != "" {
+			fields = []string{"Grpc-Timeout", own}
+		}
+		if a := p.call("/short/Hang", []string{""}, fields...); !strings.HasPrefix(a.status, "4") {
+			t.Errorf("%q: %q", own, a.status)
+		}
+		testkit.Receive(t, "the end of the method", stopped)
+	}
 	for text, want := range map[string]string{"3H": "true true", "1S": "true false", "": "true true"} {
 		fields := []string{"Grpc-Timeout", text}
 		if text == "" {
@@ -601,6 +614,36 @@ func TestGRPCStreamHoldsNoWorker(t *testing.T) {
 		testkit.Receive(t, "the end of a stream", end)
 	}
 	testkit.Eventually(t, "nothing in flight", func() bool { return s.Stats().Services[svc.Key()].InFlight == 0 })
+}
+
+// TestGRPCStreamMisuse: a method that takes or sends more than its kind allows, and one that goes on when it has returned.
+func TestGRPCStreamMisuse(t *testing.T) {
+	left := make(chan Stream, 1)
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test:",
+		Streaming("Greedy", ServerStreams, func(_ context.Context, s Stream) error {
+			var b []byte
+			if err := s.Recv(&b); err != nil {
+				return err
+			}
+			return s.Recv(&b)
+		}),
+		Streaming("Chatty", ClientStreams, func(_ context.Context, s Stream) error {
+			if err := s.Send([]byte("a")); err != nil {
+				return err
+			}
+			return s.Send([]byte("b"))
+		}),
+		Streaming("Leaves", ServerStreams, func(_ context.Context, s Stream) error { left <- s; return nil })))
+	p := dialGRPC(t, s.Addr("port0"))
+	for method, want := range map[string]string{
+		"Greedy": "12 method Greedy takes one message", "Chatty": "13 method Chatty sends one message", "Leaves": "0",
+	} {
+		if a := p.call("/test/"+method, []string{"a", "b"}, "Content-Type", "application/grpc+raw"); a.status != want {
+			t.Errorf("%s: %q, want %q", method, a.status, want)
+		}
+	}
+	stream := testkit.Receive(t, "the stream", left)
+	testkit.Eventually(t, "the end of the call", func() bool { return errors.Is(stream.Send([]byte("late")), errStreamOver) })
 }
 
 // TestGRPCInterceptors: both kinds see the calls of their kind, the first one outermost, and may change them.

@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -12,12 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	peerhttp "golang.org/x/net/http2"
-
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// This client knows the specification of gRPC and nothing of this module: requests of golang.org/x/net/http2.
+// This client knows the specification of gRPC and nothing of this module: requests of net/http.
 
 type grpcPeer struct {
 	t    testing.TB
@@ -28,10 +25,9 @@ type grpcPeer struct {
 // dialGRPC returns a client of a port of s.
 func dialGRPC(t testing.TB, addr net.Addr) *grpcPeer {
 	t.Helper()
-	tr := &peerhttp.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, network, addr)
-	}}
+	speaks := new(http.Protocols)
+	speaks.SetUnencryptedHTTP2(true)
+	tr := &http.Transport{Protocols: speaks}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &grpcPeer{t, "http://" + addr.String(), &http.Client{Transport: tr, Timeout: testkit.Patience}}
 }

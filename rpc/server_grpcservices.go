@@ -138,7 +138,7 @@ func (s *Server) grpcReflect(_ context.Context, stream Stream) error {
 // reflection answers one question.
 func (s *Server) reflection(req *grpcwire.ReflectionRequest, sent map[string]bool) *grpcwire.ReflectionResponse {
 	var file protoreflect.FileDescriptor
-	err := protoregistry.NotFound
+	var err error
 	switch req.Question {
 	case grpcwire.ListServices:
 		return &grpcwire.ReflectionResponse{Services: s.interfaces()}
