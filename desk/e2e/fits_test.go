@@ -232,8 +232,10 @@ func consoleFits(d *desk, p *tab) {
 	p.write("edit-key", longWord)
 	p.write("edit-value", longWord+longWord)
 	p.fits("edit")
+	p.besides("details", "edit-on-phone")
 	p.click("edit-save")
 	p.until("the customer has the long name", node("card-name")+`?.textContent === '`+longName+`'`)
+	p.clickOn("the card of a phone closes", `document.querySelector('.card-close')`)
 	p.click("mode-note")
 	p.write("composer", longName)
 	p.click("send")
@@ -248,6 +250,15 @@ func consoleFits(d *desk, p *tab) {
 	p.fits("list")
 	layersFit(p)
 	listsFit(d, p, old.conv)
+}
+
+// besides looks at what a phone shows only after a press of a button, and goes back to a desktop.
+func (p *tab) besides(button, where string) {
+	p.t.Helper()
+	p.resize(screens[0][0], screens[0][1])
+	p.click(button)
+	p.fits(where)
+	p.resize(desktop, 800)
 }
 
 // layersFit opens what lies over a chat.
@@ -288,6 +299,7 @@ func layersFit(p *tab) {
 	p.choose("snooze", "other")
 	p.visible("snooze-time")
 	p.fits("snooze")
+	p.besides("details", "snooze-on-phone")
 }
 
 // listsFit shows the list of all chats with its filters and tools, and an offer beside the live lists.
@@ -299,8 +311,8 @@ func listsFit(d *desk, p *tab, old string) {
 	p.clickOn("the filters open", `document.querySelector('[data-testid="archive-filters"] summary')`)
 	p.click("bulk-begin")
 	p.fits("archive")
+	p.besides("back", "archive-on-phone")
 	p.click("bulk-end")
-	p.resize(desktop, 800)
 	p.click("list-open")
 	d.as(longLogin, func(ctx context.Context, agent *desktest.Client) error {
 		w := d.visit("To whom shall I talk?")
