@@ -5,6 +5,10 @@ import { preview } from './admin/preview.js';
 import { makeTabs } from './admin/tabs.js';
 import { guard } from './admin/unsaved.js';
 
+// On phones the menu is one line, which begins with the first page.
+const nav = document.querySelector('.manage-nav');
+const current = nav?.querySelector('[aria-current]');
+if (current) nav.scrollLeft += current.getBoundingClientRect().left + current.offsetWidth / 2 - nav.clientWidth / 2;
 for (const form of document.querySelectorAll('form[data-guard]')) guard(form);
 for (const form of document.querySelectorAll('form[data-tabs]')) makeTabs(form);
 for (const aside of document.querySelectorAll('[data-preview]')) preview(aside, aside.parentNode.querySelector('form'));

@@ -123,7 +123,7 @@ export function choicesOf(buttons, onButton) {
 	const node = el('div', { class: 'choices', data: { testid: 'choices' } });
 	for (const b of buttons) {
 		node.append(el('button', {
-			type: 'button', class: 'choice', text: b.label, disabled: !onButton, data: { testid: 'choice', value: b.value },
+			type: 'button', class: 'choice', dir: 'auto', text: b.label, disabled: !onButton, data: { testid: 'choice', value: b.value },
 			on: { click: () => onButton?.(b) },
 		}));
 	}
