@@ -20,8 +20,8 @@ func TestAnswersByStatus(t *testing.T) {
 		`eddy_rpc_server_answers_total{side="api/in",status="BUSY"}`:            3,
 		`eddy_rpc_server_answers_total{side="api/in",status="CANCELLED"}`:       0,
 		`eddy_rpc_server_answers_total{side="api/out",status="PROTOCOL_ERROR"}`: 1,
-		`eddy_rpc_server_grpc_answers_total{side="api/in",code="OK"}`:           5,
-		`eddy_rpc_server_grpc_answers_total{side="api/in",code="NOT_FOUND"}`:    2,
+		`eddy_rpc_server_grpc_answers_total{code="OK",side="api/in"}`:           5,
+		`eddy_rpc_server_grpc_answers_total{code="NOT_FOUND",side="api/in"}`:    2,
 	})
 	if n := s.starts("eddy_rpc_server_answers_total"); n != 4 {
 		t.Errorf("%d series, want 4", n)

@@ -75,6 +75,7 @@ func TestLogo(t *testing.T) {
 	boss.click("save")
 	boss.until("it is saved", node("done")+` && `+node("logo-now")+`?.naturalWidth === 240 && `+previewed)
 	look(boss, "logo-form")
+	boss.documented("logo", "")
 
 	p.reload()
 	p.until("the customer sees the logo, beside who answers", logoShown+` && document.querySelector('#avatar').checkVisibility()`)
