@@ -70,7 +70,7 @@ type peerSettings struct {
 func (cc *clientConn) init(p *eddy.Pipeline) error {
 	cc.conn, cc.state = p.Conn(), stateSettings
 	cc.nextID, cc.lastID, cc.recvWindow = 1, math.MaxUint32, connWindow
-	cc.peer = peerSettings{streams: mostStreams, header: math.MaxUint32}
+	cc.peer = peerSettings{streams: mostStreams, header: math.MaxInt32} // no limit that a request could reach
 	cc.streams = make(map[uint32]*clientStream)
 	cc.headers.init(&cc.t.run.limits)
 	cc.out.init()
