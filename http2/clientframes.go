@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -53,7 +54,7 @@ func (cc *clientConn) setting(id uint16, value uint32) *ConnError {
 	case settingMaxStreams:
 		cc.peer.streams = int(min(value, mostStreams))
 	case settingMaxHeaderList:
-		cc.peer.header = int(value)
+		cc.peer.header = int(min(value, math.MaxInt32))
 	case settingConnectProtocol:
 		if value > 1 || cc.peer.protocol && value == 0 {
 			return connError(CodeProtocol, "SETTINGS_ENABLE_CONNECT_PROTOCOL is %d", value)
