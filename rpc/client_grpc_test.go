@@ -321,3 +321,40 @@ func TestGRPCDescribe(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestGRPCClientRaw: messages that are bytes stay as they were when the next ones have come.
+func TestGRPCClientRaw(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test:",
+		Streaming("Three", ServerStreams, func(_ context.Context, s Stream) error {
+			for _, text := range []string{"1", "2", "3"} {
+				if err := s.Send([]byte(strings.Repeat(text, 3000))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})))
+	st, err := OpenStream(testkit.Context(t), newGRPC(t, s, nil), Key{Interface: "test"}, "Three")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(st.Close)
+	if err := st.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	var kept [][]byte
+	for {
+		var b []byte
+		if err := st.Recv(&b); err != nil {
+			break
+		}
+		kept = append(kept, b)
+	}
+	if len(kept) != 3 {
+		t.Fatalf("%d messages", len(kept))
+	}
+	for i, b := range kept {
+		if want := strings.Repeat(string(rune('1'+i)), 3000); string(b) != want {
+			t.Errorf("message %d is %.20q", i+1, b)
+		}
+	}
+}

@@ -169,9 +169,7 @@ func (c *grpcCall) admit(h http2.Head) *Status {
 		return statusOf(t.reg.full)
 	}
 	t.reg.calls.Add(1)
-	if c.codec, c.target = codec, t; t.method.bytes {
-		c.codec = payload.Raw
-	}
+	c.codec, c.target = codec, t
 	return nil
 }
 

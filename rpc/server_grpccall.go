@@ -320,6 +320,17 @@ func (c *grpcCall) runStream() error {
 	return interceptStream(c, list, c.callInfo(), s, c.target.method.stream)
 }
 
+// codecFor returns the codec of a message of a stream: bytes are what a message of protobuf is.
+func (c *grpcCall) codecFor(msg any) payload.Codec {
+	switch msg.(type) {
+	case []byte, *[]byte:
+		if c.codec == payload.Protobuf {
+			return payload.Raw
+		}
+	}
+	return c.codec
+}
+
 // Recv implements Stream.
 func (s *grpcStream) Recv(msg any) error {
 	c := s.c
@@ -334,7 +345,7 @@ func (s *grpcStream) Recv(msg any) error {
 	if s.taken++; one && s.taken > 1 {
 		return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
 	}
-	if err := c.codec.Decode(b, msg); err != nil {
+	if err := c.codecFor(msg).Decode(b, msg); err != nil {
 		return badRequest(err)
 	}
 	return nil
@@ -349,7 +360,7 @@ func (s *grpcStream) Send(msg any) error {
 	if s.sent++; c.target.method.kind&ServerStreams == 0 && s.sent > 1 {
 		return Statusf(CodeInternal, "method %s sends one message", c.target.method.name)
 	}
-	out, err := c.codec.Append(grpcwire.AppendPrefix(s.buf[:0]), msg)
+	out, err := c.codecFor(msg).Append(grpcwire.AppendPrefix(s.buf[:0]), msg)
 	if err != nil {
 		return Statusf(CodeInternal, "%v", err)
 	}

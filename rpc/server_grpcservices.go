@@ -30,7 +30,6 @@ func (s *Server) exportGRPCServices(g *grpcPort) {
 		list := make(map[string]*target, len(methods))
 		for i := range methods {
 			methods[i].takes = [codecs]bool{CodecProtobuf: true}
-			methods[i].bytes = true
 			list[methods[i].name] = &target{reg: r, method: &methods[i], pool: s.small}
 		}
 		g.export(r, list)

@@ -25,7 +25,6 @@ type Method struct {
 	types  [2]string // of request and response, for List; "" for raw bodies and for none
 
 	kind   StreamKind // 0 unless the method streams
-	bytes  bool       // messages are []byte, whatever the codec of the call is
 	stream func(ctx context.Context, s Stream) error
 	raw    func(ctx context.Context, body []byte) ([]byte, error)
 	newReq func() any // returns a pointer; nil if the method has no parameter

@@ -54,7 +54,7 @@ func BidiStream[Req, Resp any](name string, fn func(ctx context.Context, in *Rec
 }
 
 // Streaming returns a method whose messages are of any type: fn knows what to give to Recv and Send. The method takes every
-// codec. Otherwise it is like ServerStream.
+// codec; values that are []byte are messages of protobuf as they are. Otherwise it is like ServerStream.
 func Streaming(name string, kind StreamKind, fn func(ctx context.Context, s Stream) error) Method {
 	return Method{name: name, kind: kind, stream: fn, takes: [codecs]bool{true, true, true}}
 }
