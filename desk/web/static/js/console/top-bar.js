@@ -53,7 +53,8 @@ export class TopBar {
 		byId('menu-contacts').hidden = !this.staff.can('read_others');
 		byId('menu-reports').hidden = !byId('menu-wall').hidden; // the wall leads to them, too
 		byId('menu-admin').hidden = !this.staff.can('manage');
-		this.takes.parentElement.hidden = byId('status-box').hidden || status.capacity === 0;
+		this.takes.parentElement.hidden = !this.staff.can('serve') || status?.capacity === 0; // there before the status has come: an open menu must not move
+		this.takes.disabled = !status;
 		this.takes.checked = status?.accepting !== false;
 		const why = this.staff.noChats();
 		byId('no-chats').hidden = why === '';
