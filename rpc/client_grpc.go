@@ -111,32 +111,16 @@ func codecFor(c Codec, msg any) (payload.Codec, string) {
 
 // invokeGRPC is Invoke by a GRPCClient.
 func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o *callOptions) (*Resp, error) {
-	call := func(ctx context.Context, req any) (any, error) {
-		resp := new(Resp)
-		if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
-			return nil, err
-		}
-		return resp, nil
+	if len(cl.o.Interceptors) > 0 {
+		info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
+		return intercepted[Resp](ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req, resp any) error {
+			o.meta = info.Metadata
+			return cl.invoke(ctx, key, method, req, resp, o)
+		})
 	}
-	if len(cl.o.Interceptors) == 0 {
-		resp, err := call(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		return resp.(*Resp), nil
-	}
-	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
-	v, err := intercept(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (any, error) {
-		o.meta = info.Metadata
-		return call(ctx, req)
-	})
-	if err != nil {
+	resp := new(Resp)
+	if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
 		return nil, err
-	}
-	resp, ok := v.(*Resp)
-	if !ok {
-		text := fmt.Sprintf("an interceptor returned a %T, want a %T", v, resp)
-		return nil, &Error{Service: key.String(), Method: method, Err: &causeError{kinds: kindsResponse, text: text}}
 	}
 	return resp, nil
 }
@@ -214,7 +198,7 @@ func (cl *GRPCClient) request(ctx context.Context, key Key, method, kind string,
 	h := http.Header{
 		"Content-Type":         {kind},
 		"Te":                   {"trailers"},
-		"User-Agent":           {"grpc-go-eddy"},
+		"User-Agent":           {"grpc-eddy"},
 		"Grpc-Accept-Encoding": {grpcwire.Gzip},
 	}
 	if cl.o.Gzip {

@@ -71,7 +71,7 @@ func (s *CallStream) begin(msg any) {
 		if err != nil {
 			s.e.Err = err
 			s.err = &s.e
-			s.out = nil
+			s.cancel()
 			close(s.ready)
 			return
 		}

@@ -113,10 +113,17 @@ func invokeFramed[Resp any](ctx context.Context, cl *Client, key Key, method str
 // invokeIntercepted is Invoke through the client's interceptors.
 func invokeIntercepted[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, o callOptions) (*Resp, error) {
 	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
-	v, err := intercept(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (any, error) {
+	return intercepted[Resp](ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req, resp any) error {
 		o.meta = info.Metadata
+		return cl.invoke(ctx, key, method, req, resp, o)
+	})
+}
+
+// intercepted makes a call through interceptors, which may answer themselves. call decodes into resp.
+func intercepted[Resp any](ctx context.Context, list []Interceptor, info *CallInfo, req any, call func(ctx context.Context, req, resp any) error) (*Resp, error) {
+	v, err := intercept(ctx, list, info, req, func(ctx context.Context, req any) (any, error) {
 		resp := new(Resp)
-		if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
+		if err := call(ctx, req, resp); err != nil {
 			return nil, err
 		}
 		return resp, nil
@@ -127,7 +134,7 @@ func invokeIntercepted[Resp any](ctx context.Context, cl *Client, key Key, metho
 	resp, ok := v.(*Resp)
 	if !ok {
 		text := fmt.Sprintf("an interceptor returned a %T, want a %T", v, resp)
-		return nil, &Error{Service: key.String(), Method: method, Err: &causeError{kinds: kindsResponse, text: text}}
+		return nil, &Error{Service: info.Key.String(), Method: info.Method, Err: &causeError{kinds: kindsResponse, text: text}}
 	}
 	return resp, nil
 }
