@@ -206,11 +206,7 @@ func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 	case eddy.DrainEvent:
 		sc.drain()
 	case eddy.InputClosedEvent:
-		for _, st := range sc.streams {
-			if !st.recvEnd {
-				sc.abort(st, &StreamError{Stream: st.id, Code: CodeCancel, Text: "the client has ended its side inside the request"})
-			}
-		}
+		sc.settle()
 	}
 	ctx.FireEvent(ev)
 	return nil

@@ -84,6 +84,7 @@ func connError(code ErrCode, format string, args ...any) *ConnError {
 
 var (
 	errReturned = errors.New("http2: the response is complete: the handler has returned")
+	errSettled  = errors.New("the client has ended its side with the response longer than its windows")
 	errStalled  = errors.New("the client's windows let too little of the response through in time")
 	errBody     = errors.New("the request body did not arrive in time")
 	errLate     = errors.New("the request was not answered in time")

@@ -276,6 +276,55 @@ func TestStalledResponses(t *testing.T) {
 	<-failed
 }
 
+// A client that has ended its side opens no window again: a response that waits for one ends, the others go out.
+func TestEndedSideOpensNoWindow(t *testing.T) {
+	const window = 20000
+	failed, later := make(chan error, 1), make(chan struct{})
+	s := startWith(t, setup{clock: true, handler: func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/waits":
+			_, err := io.WriteString(w, big(200000))
+			failed <- err
+		case "/over":
+			<-later
+			_, _ = io.WriteString(w, big(window+1))
+		default:
+			<-later
+			_, _ = io.WriteString(w, big(window))
+		}
+	}})
+	r := s.dial(wire.Setting{ID: wire.SettingInitialWindowSize, Val: window})
+	r.get(1, "/waits")
+	testkit.Eventually(t, "the handler to wait", func() bool { return s.pool.Stats().Parked == 1 })
+	r.get(3, "/over")
+	r.get(5, "/fits")
+	testkit.Eventually(t, "all requests", func() bool { return s.f.Stats().Requests == 3 })
+	r.send(r.conn.CloseWrite)
+	if err := testkit.Receive(t, "the end of the write", failed); err == nil {
+		t.Error("the write succeeded")
+	}
+	close(later)
+	ends := make(map[uint32]string)
+	for len(ends) < 3 {
+		switch f := r.next().(type) {
+		case *wire.HeadersFrame:
+			r.fieldsOf(f.HeaderBlockFragment())
+		case *wire.DataFrame:
+			if f.StreamEnded() {
+				ends[f.StreamID] = "whole"
+			}
+		case *wire.RSTStreamFrame:
+			ends[f.StreamID] = f.ErrCode.String()
+		}
+	}
+	if ends[1] != "CANCEL" || ends[3] != "CANCEL" || ends[5] != "whole" {
+		t.Errorf("the streams end by %v", ends)
+	}
+	if _, err := r.ReadFrame(); err == nil {
+		t.Error("the connection goes on")
+	}
+}
+
 // A write that waits ends at the handler's own deadline.
 func TestWriteDeadline(t *testing.T) {
 	failed := make(chan error, 1)

@@ -24,6 +24,7 @@ type sender struct {
 	initial int // first window of a stream
 	ready   [8]streamList
 	starved []*stream // have data and a window, and wait for that of the connection
+	settled bool      // the client has ended its side, and opens no window any more
 	pumping bool
 }
 
@@ -158,8 +159,26 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 	return true
 }
 
+// settle ends what waits for a window of a client that has ended its side: now, and whatever comes to wait.
+func (sc *serverConn) settle() {
+	sc.out.settled = true
+	sc.unstarve()
+	for _, st := range sc.streams {
+		if st.recvEnd {
+			sc.offer(st)
+			continue
+		}
+		sc.abort(st, &StreamError{Stream: st.id, Code: CodeCancel, Text: "the client has ended its side inside the request"})
+	}
+	sc.pump()
+}
+
 // stall notes that a window lets nothing of st through.
 func (sc *serverConn) stall(st *stream) {
+	if sc.out.settled {
+		sc.abort(st, &StreamError{Stream: st.id, Code: CodeCancel, Text: errSettled.Error()})
+		return
+	}
 	if st.stuck == 0 {
 		st.stuck = sc.ctx.Now()
 		sc.watch.arm(sc)
