@@ -118,21 +118,21 @@ func agentSteps() []step {
 	}
 }
 
-// step takes one step.
+// step takes one step. What goes before the first conversation is none, however long that takes.
 func (p *person) step() {
 	all, conv := agentSteps(), ""
-	if p.staff {
-		if conv = p.m.anyConv(p.rng); conv == "" {
-			p.pause()
+	which := func() string { return p.m.anyConv(p.rng) }
+	if !p.staff {
+		all, which = customerSteps(), p.own
+	}
+	for conv = which(); conv == ""; conv = which() {
+		if p.m.ctx.Err() != nil {
 			return
 		}
-	} else {
-		all = customerSteps()
-		if conv = p.own(); conv == "" {
+		if !p.staff {
 			p.open()
-			p.pause()
-			return
 		}
+		p.pause()
 	}
 	var s step
 	if len(p.first) > 0 {
