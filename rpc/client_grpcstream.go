@@ -128,20 +128,35 @@ func (s *CallStream) CloseSend() error {
 
 // Recv implements Stream.
 func (s *CallStream) Recv(msg any) error {
-	s.begin(msg)
-	select {
-	case <-s.ready:
-	case <-s.ctx.Done():
-		<-s.ready // RoundTrip ends with it
-	}
-	if s.err != nil {
-		return s.err
+	if err := s.await(msg); err != nil {
+		return err
 	}
 	err := s.in.next(msg)
 	if err != nil {
 		s.end(io.EOF)
 	}
 	return err
+}
+
+// recvOne is Recv for the only message of the server, and ends the call. The error says if the server sends another number.
+func (s *CallStream) recvOne(msg any) error {
+	if err := s.await(msg); err != nil {
+		return err
+	}
+	err := s.in.one(msg)
+	s.end(io.EOF)
+	return err
+}
+
+// await waits for the response, or returns why there is none. Messages are like msg.
+func (s *CallStream) await(msg any) error {
+	s.begin(msg)
+	select {
+	case <-s.ready:
+	case <-s.ctx.Done():
+		<-s.ready // RoundTrip ends with it
+	}
+	return s.err
 }
 
 // Close ends the call, if it has not ended. The server's method is cancelled.
