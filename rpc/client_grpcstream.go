@@ -29,7 +29,8 @@ type CallStream struct {
 	err   error         // after ready: why there is no response
 }
 
-// OpenStream begins a call that streams, of any kind. For typed messages wrap the stream by ReceiverOf and SenderOf:
+// OpenStream begins a call that streams, of any kind. OpenServerStream, OpenClientStream and OpenBidiStream are typed. A
+// stream of OpenStream is typed by ReceiverOf and SenderOf:
 //
 //	s, err := rpc.OpenStream(ctx, cl, key, "Chat")
 //	out, in := rpc.SenderOf[pb.Line](s), rpc.ReceiverOf[pb.Line](s)
