@@ -95,18 +95,6 @@ func TestTypedStreams(t *testing.T) {
 			t.Errorf("%v, %v, want %q", got, err, "all:"+given)
 		}
 	}
-	stopped, err := OpenClientStream[word, word](ctx, cl, key, "Join")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err = nil; err != io.EOF; err = stopped.Send(wrapperspb.String("stop")) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := stopped.CloseAndRecv(); !errors.Is(err, ErrApp) || !strings.Contains(err.Error(), "stopped") {
-		t.Errorf("%v, %v", got, err)
-	}
 	for _, given := range []string{"", "x"} {
 		both, err := OpenBidiStream[word, word](ctx, cl, key, "Echo")
 		if err != nil {
@@ -127,6 +115,33 @@ func TestTypedStreams(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		both.Close()
+	}
+}
+
+// TestTypedStreamsEnd: a server that ends a call before its client does, and a server that is not there.
+func TestTypedStreamsEnd(t *testing.T) {
+	svc := words(t)
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), svc)
+	cl, key, ctx := newGRPC(t, s, nil), svc.Key(), testkit.Context(t)
+	stopped, err := OpenClientStream[word, word](ctx, cl, key, "Join")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err != io.EOF; err = stopped.Send(wrapperspb.String("stop")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := stopped.CloseAndRecv(); !errors.Is(err, ErrApp) || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("%v, %v", got, err)
+	}
+	gone := newGRPC(t, s, func(o *GRPCOptions) { o.Targets = []string{"http://127.0.0.1:1"} })
+	down, err := OpenServerStream[word](ctx, gone, key, "Split", wrapperspb.String("a"))
+	if err == nil {
+		_, err = down.Recv()
+	}
+	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrConnection) || e.Executed != ExecutedNo || strings.Count(err.Error(), "Split") != 1 {
+		t.Errorf("a server that is not there: %v", err)
 	}
 }
 

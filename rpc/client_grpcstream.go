@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -114,6 +115,9 @@ func (s *CallStream) Send(msg any) error {
 	case err == io.EOF, err == io.ErrClosedPipe: //nolint:errorlint // what end and the Transport leave
 		return io.EOF
 	default:
+		if lost, ok := errors.AsType[*Error](err); ok {
+			return lost // of run
+		}
 		return &Error{Service: s.key.String(), Method: s.method, Err: err}
 	}
 }

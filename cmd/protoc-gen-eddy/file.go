@@ -21,7 +21,7 @@ const (
 type writer struct {
 	*protogen.GeneratedFile
 	require bool            // implementations must embed the Unimplemented server
-	taken   map[string]bool // names of imported packages, which no parameter may hide
+	taken   map[string]bool // names of imported packages, which nothing unexported may have
 }
 
 // writeFile adds the file of f's services to the plugin's output.
@@ -75,7 +75,7 @@ func (w *writer) noteImports(f *protogen.File) {
 	}
 }
 
-// local returns the name of a parameter: name, unless a package has it.
+// local returns the name of a parameter or of something else that is not exported: name, unless a package has it.
 func (w *writer) local(name string) string {
 	for w.taken[name] {
 		name += "_"

@@ -17,6 +17,8 @@ import (
 
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
@@ -38,6 +40,30 @@ func TestGenerated(t *testing.T) {
 		c.check(path, sources[path])
 	}
 	c.check("example.com/torture", append(sources["example.com/torture"][:1:1], free["a/torture_eddy.pb.go"]))
+}
+
+// TestPackageNames: the code compiles whatever the packages are called that it is in and that its messages are in.
+func TestPackageNames(t *testing.T) {
+	c := &checker{t: t, fset: token.NewFileSet(), checked: map[string]*types.Package{}}
+	c.others = compiled(t, c.fset)
+	for _, base := range strings.Fields("ctx req in out opts c s srv svc key caller err rpc context cmp errors string nil Any greeterClient type go_package v2") {
+		far, near := "example.com/far/"+base, "example.com/near/"+base
+		file := declares("p", near, nil, "Greeter:One Down Up Both")
+		file.Dependency = []string{"q.proto"}
+		for i, m := range file.Service[0].Method {
+			m.InputType, m.OutputType = proto.String(".q.M"), proto.String(".q.M")
+			m.ServerStreaming, m.ClientStreaming = proto.Bool(i&1 != 0), proto.Bool(i&2 != 0)
+		}
+		req := request("", []*descriptorpb.FileDescriptorProto{declares("q", far, nil), file}, "q.proto", "p.proto")
+		sources := messages(t, req)
+		c.check(far, sources[far])
+		for _, code := range contents(t, answer(t, req)) {
+			c.check(near, append(sources[near], code))
+		}
+		if t.Failed() {
+			t.Fatalf("in packages called %s", base)
+		}
+	}
 }
 
 // messages returns what protoc-gen-go writes, by Go package.

@@ -120,6 +120,9 @@ func TestServe(t *testing.T) {
 	for _, opts := range [][]rpc.CallOption{nil, {rpc.CallCodec(rpc.CodecJSON)}} {
 		streamAll(t, greeterpb.NewGreeterClient(byGRPC), opts)
 	}
+	if svc, err := rpc.Describe(ctx, byGRPC.(*rpc.GRPCClient), greeterpb.Greeter_ServiceName); err != nil || svc.Methods().ByName("Chat") == nil {
+		t.Errorf("reflection: %v, %v", svc, err)
+	}
 	client := greeterpb.NewGreeterClient(framed)
 	_, count := client.Count(ctx, named("a"))
 	_, gather := client.Gather(ctx)

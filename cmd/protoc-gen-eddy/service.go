@@ -55,6 +55,7 @@ func unexported(name string) string {
 
 func (w *writer) newService(s *protogen.Service) *service {
 	svc := &service{writer: w, Service: s, names: namesOf(s), full: string(s.Desc.FullName())}
+	svc.names.clientType = w.local(svc.names.clientType)
 	if s.Desc.Options().(*descriptorpb.ServiceOptions).GetDeprecated() {
 		svc.deprecated = svc.full + " is deprecated in its .proto file."
 	}
