@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -13,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
@@ -120,6 +122,15 @@ func (c *checker) check(path string, sources []string) {
 // compiled imports the exports of what generated code imports, as the compiler has left them in the build cache.
 func compiled(t *testing.T, fset *token.FileSet) types.Importer {
 	t.Helper()
+	list, err := exports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(list[path]) })
+}
+
+// exports returns the files with the exports, by package.
+var exports = sync.OnceValues(func() (map[string]string, error) {
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}"}
 	if info, _ := debug.ReadBuildInfo(); info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		args = append(args, "-race")
@@ -129,12 +140,12 @@ func compiled(t *testing.T, fset *token.FileSet) types.Importer {
 	list.Stderr = &problems
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, &problems)
+		return nil, fmt.Errorf("go list: %w\n%s", err, &problems)
 	}
-	exports := map[string]string{}
+	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), "=")
-		exports[path] = file
+		files[path] = file
 	}
-	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-}
+	return files, nil
+})
