@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -29,7 +30,8 @@ type CallStream struct {
 	err   error         // after ready: why there is no response
 }
 
-// OpenStream begins a call that streams, of any kind. For typed messages wrap the stream by ReceiverOf and SenderOf:
+// OpenStream begins a call that streams, of any kind. OpenServerStream, OpenClientStream and OpenBidiStream are typed. A
+// stream of OpenStream is typed by ReceiverOf and SenderOf:
 //
 //	s, err := rpc.OpenStream(ctx, cl, key, "Chat")
 //	out, in := rpc.SenderOf[pb.Line](s), rpc.ReceiverOf[pb.Line](s)
@@ -113,6 +115,9 @@ func (s *CallStream) Send(msg any) error {
 	case err == io.EOF, err == io.ErrClosedPipe: //nolint:errorlint // what end and the Transport leave
 		return io.EOF
 	default:
+		if lost, ok := errors.AsType[*Error](err); ok {
+			return lost // of run
+		}
 		return &Error{Service: s.key.String(), Method: s.method, Err: err}
 	}
 }
@@ -128,20 +133,35 @@ func (s *CallStream) CloseSend() error {
 
 // Recv implements Stream.
 func (s *CallStream) Recv(msg any) error {
-	s.begin(msg)
-	select {
-	case <-s.ready:
-	case <-s.ctx.Done():
-		<-s.ready // RoundTrip ends with it
-	}
-	if s.err != nil {
-		return s.err
+	if err := s.await(msg); err != nil {
+		return err
 	}
 	err := s.in.next(msg)
 	if err != nil {
 		s.end(io.EOF)
 	}
 	return err
+}
+
+// recvOne is Recv for the only message of the server, and ends the call. The error says if the server sends another number.
+func (s *CallStream) recvOne(msg any) error {
+	if err := s.await(msg); err != nil {
+		return err
+	}
+	err := s.in.one(msg)
+	s.end(io.EOF)
+	return err
+}
+
+// await waits for the response, or returns why there is none. Messages are like msg.
+func (s *CallStream) await(msg any) error {
+	s.begin(msg)
+	select {
+	case <-s.ready:
+	case <-s.ctx.Done():
+		<-s.ready // RoundTrip ends with it
+	}
+	return s.err
 }
 
 // Close ends the call, if it has not ended. The server's method is cancelled.

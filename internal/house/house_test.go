@@ -69,6 +69,8 @@ var layers = map[string]layer{
 	"cmd/eddy/internal/bench":     {rank: 14}, // "eddy bench desk" is one of its commands
 	"cmd/eddy/internal/root":      {rank: 15},
 	"cmd":                         {rank: 16},
+	// Generated code that commands and examples use.
+	"examples/greeter/greeterpb": {rank: 8},
 }
 
 // layerOf returns the layer of a package directory relative to the module root.
