@@ -47,7 +47,7 @@ func (st *stream) initBody(head *requestHead, most int64, to http1.Route) {
 		b.gathers = b.await
 		return
 	}
-	st.req.Body, st.req.ContentLength = b, head.length
+	st.req.Body = b
 }
 
 // widen opens the window of a stream for the whole of an awaited body, when the body turns out to need it.

@@ -384,8 +384,14 @@ func TestRoutes(t *testing.T) {
 		opts: Options{Route: func(r *http.Request) http1.Route {
 			switch r.URL.Path {
 			case "/own":
+				if r.ContentLength != 0 {
+					t.Errorf("a request without a body has the length %d", r.ContentLength)
+				}
 				return http1.Route{Pool: own}
 			case "/await":
+				if r.ContentLength < 250<<10 {
+					t.Errorf("the length %d in place of Content-Length", r.ContentLength)
+				}
 				return http1.Route{Await: 300 << 10}
 			}
 			return http1.Route{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -17,13 +18,26 @@ import (
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
+// exchange is the request of a call and its response, in the words of gRPC: *http2.Exchange, or a webExchange, which
+// translates.
+type exchange interface {
+	Peer() netip.AddrPort
+	Whole() []byte
+	Body() io.Reader
+	Begin(status int, fields ...hpack.HeaderField) error
+	Give(p []byte) error
+	Send(p []byte) error
+	End(fields ...hpack.HeaderField)
+}
+
 // grpcCall is one call by gRPC. The loop makes it, and then the goroutine of its method owns it, except what mu guards. It
 // is the context of the method.
 type grpcCall struct {
 	context.Context // of the request, from Serve on
 
 	g        *grpcPort
-	x        *http2.Exchange
+	x        exchange
+	web      bool    // x is a webExchange, which has the header and the status apart
 	kind     string  // content type
 	encoding string  // of the messages
 	refusal  *Status // why no method is called
@@ -33,15 +47,17 @@ type grpcCall struct {
 	timeout  time.Duration // 0 = none
 	meta     Metadata      // of the request
 
-	in  grpcwire.Reader // of a call that streams
-	zip bool            // messages of the response are compressed
+	in     grpcwire.Reader // of a call that streams
+	zip    bool            // messages of the response are compressed
+	zipped bool            // messages of the request may be
 
 	mu      sync.Mutex
 	info    *CallInfo
 	header  []Pair // of the response, until it is sent
 	trailer []Pair
-	begun   bool // the header is fixed
-	over    bool // the method has returned
+	begun   bool                 // the header is fixed
+	over    bool                 // the method has returned
+	fields  [6]hpack.HeaderField // memory for what is sent
 }
 
 // Value implements context.Context. CallFrom finds the call until the method has returned.
@@ -84,15 +100,18 @@ func (c *grpcCall) run() (err error) {
 	case c.target.method.stream != nil:
 		c.in.Init(c.x.Body(), c.g.limit)
 		return c.runStream()
-	case c.target.pool == nil: // on the loop, which a panic would end with all that it serves
-		defer func() {
-			if v := recover(); v != nil {
-				c.g.p.srv.log.Error("rpc: a method panicked on the loop", "service", c.target.reg.svc.key.String(), "method", c.target.method.name, "panic", v, "stack", string(debug.Stack()))
-				err = &Status{Code: CodeInternal, Message: "the method panicked"}
-			}
-		}()
+	case c.target.pool == nil && !c.web: // on the loop, which a panic would end with all that it serves
+		defer c.recovered(&err)
 	}
 	return c.unary()
+}
+
+// recovered makes a panic of the method its error. It is deferred.
+func (c *grpcCall) recovered(err *error) {
+	if v := recover(); v != nil {
+		c.g.p.srv.log.Error("rpc: a method panicked", "service", c.target.reg.svc.key.String(), "method", c.target.method.name, "panic", v, "stack", string(debug.Stack()))
+		*err = &Status{Code: CodeInternal, Message: "the method panicked"}
+	}
 }
 
 // unary answers the one message of a request with one.
@@ -143,7 +162,7 @@ func (c *grpcCall) unpack(msg []byte, compressed bool) ([]byte, error) {
 	switch {
 	case !compressed:
 		return msg, nil
-	case !c.zip:
+	case !c.zipped:
 		return nil, Statusf(CodeInternal, "a compressed message in a call without grpc-encoding")
 	}
 	return grpcwire.Decompress(msg, c.g.limit) //nolint:wrapcheck // received words it
@@ -200,12 +219,15 @@ func (c *grpcCall) cause(err error) error {
 func (c *grpcCall) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.beginLocked()
+}
+
+func (c *grpcCall) beginLocked() {
 	if c.begun {
 		return
 	}
 	c.begun = true
-	var space [8]hpack.HeaderField
-	_ = c.x.Begin(http.StatusOK, c.appendHeader(space[:0])...) // the next write tells of a request that is over
+	_ = c.x.Begin(cmp.Or(c.status, http.StatusOK), c.appendHeader(c.fields[:0])...) // the next write tells of a request that is over
 }
 
 // appendHeader appends the fields of the response's header. c.mu is held.
@@ -223,14 +245,13 @@ func (c *grpcCall) end(err error) {
 	if errors.Is(err, errWrongRequest) {
 		s.Code = CodeInternal
 	}
-	if s == nil {
-		c.begin() // of a stream without messages
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
-	var space [8]hpack.HeaderField
-	list := space[:0]
+	if s == nil || c.web {
+		c.beginLocked() // of a stream without messages
+	}
+	list := c.fields[:0]
 	if !c.begun {
 		list = c.appendHeader(list)
 	}

@@ -26,6 +26,9 @@ type PortOptions struct {
 
 	// Protocols are those that the port speaks; a connection shows by its first bytes which one it is. nil = all.
 	Protocols []Protocol
+	// Origins are those of the pages in browsers, such as https://example.com, that may call from elsewhere by ProtocolWeb;
+	// "*" is all. They may not send cookies. nil = only pages of the port's own origin.
+	Origins []string
 
 	Dispatcher Dispatcher  // where requests and events run
 	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
@@ -63,15 +66,16 @@ type Protocol uint8
 const (
 	ProtocolFrame Protocol = iota // the frame protocol
 	ProtocolGRPC                  // gRPC by HTTP/2; a client by TLS needs a Front whose ALPN has h2
+	ProtocolWeb                   // Connect and gRPC-Web by HTTP/1.1 and HTTP/2, for pages in browsers
 	protocols
 )
 
-var protocolNames = [protocols]string{"frame", "grpc"}
+var protocolNames = [protocols]string{"frame", "grpc", "web"}
 
 // String returns the name that configurations use.
 func (p Protocol) String() string { return nameOf(p, protocolNames[:], "protocol") }
 
-// ParseProtocol returns the protocol of that name: frame or grpc.
+// ParseProtocol returns the protocol of that name: frame, grpc or web.
 func ParseProtocol(name string) (Protocol, error) {
 	return parseName[Protocol](name, protocolNames[:], "protocol")
 }
@@ -89,7 +93,7 @@ type port struct {
 	pool   *executor.Pool // shared
 	table  atomic.Pointer[map[string]map[string]*target]
 	frames *frame.Server
-	grpc   *grpcPort // nil if the port does not serve it
+	grpc   *grpcPort // nil if the port speaks nothing by HTTP
 	events *notifier // nil without a Listener
 	engine *eddy.Server
 }
@@ -132,7 +136,7 @@ func (p *port) build() error {
 	if err != nil {
 		return err
 	}
-	if p.speaks(ProtocolGRPC) {
+	if p.speaks(ProtocolGRPC) || p.speaks(ProtocolWeb) {
 		p.buildGRPC()
 	}
 	if err := p.buildEvents(); err != nil {
@@ -205,16 +209,20 @@ func (p *port) init(l *eddy.Pipeline) error {
 			return err
 		}
 	}
-	if !p.speaks(ProtocolFrame) {
+	frames := p.speaks(ProtocolFrame)
+	if !frames && p.grpc.web == nil {
 		if err := p.grpc.http.Init(l); err != nil {
 			return err
 		}
 		return p.events.add(l, l.Names()[len(l.Names())-1])
 	}
 	if p.grpc != nil {
-		if err := l.Add(chooserName, chooser{p.grpc}); err != nil {
+		if err := l.Add(chooserName, chooser{p}); err != nil {
 			return err
 		}
+	}
+	if !frames {
+		return p.events.add(l, chooserName)
 	}
 	if err := p.frames.Init(l); err != nil {
 		return err
