@@ -25,13 +25,15 @@ type grpcPort struct {
 	http     *http2.Factory
 	web      *webPort                             // nil if the port does not serve it
 	table    atomic.Pointer[map[string][]*target] // by path, /interface/method; several for several groups and versions
-	limit    int                                  // bytes of a message
+	limit    int                                  // bytes of a request's message
+	most     int                                  // of a response's
 	answered [codes]atomic.Uint64
 }
 
 // buildGRPC makes what the port's connections by HTTP/2 share.
 func (p *port) buildGRPC() {
 	g := &grpcPort{p: p, limit: cmp.Or(p.o.MaxPayload, frame.DefaultMaxPayload)}
+	g.most = cmp.Or(p.o.MaxResponse, g.limit)
 	g.table.Store(&map[string][]*target{})
 	o := http2.Options{
 		MaxStreams:    cmp.Or(p.o.InFlight, DefaultStreams),
@@ -126,6 +128,7 @@ type grpcHead struct {
 	method, path   string
 	group, version string  // of Triple
 	wrong          *Status // what is wrong with a field
+	missing        bool    // there is no such method
 }
 
 // take takes a field of the request's header, whose name is in lower case.
@@ -175,6 +178,7 @@ func (c *grpcCall) admit(h *grpcHead) *Status {
 	}
 	t, missing := c.g.find(h.path, h.group, h.version)
 	if missing != nil {
+		h.missing = true
 		return missing
 	}
 	if m := t.method; !m.takes[codec] {

@@ -92,7 +92,7 @@ func (c *grpcCall) Serve(x *http2.Exchange) {
 	c.end(c.run())
 }
 
-// run runs the method, and returns the error of the call.
+// run runs the method, and returns the error of the call. What comes too late is no answer.
 func (c *grpcCall) run() (err error) {
 	switch {
 	case c.refusal != nil:
@@ -124,7 +124,7 @@ func (c *grpcCall) unary() error {
 	case err != nil:
 		return c.noMessage(c.received(err))
 	case len(rest) > 0:
-		return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
+		return c.tooMany()
 	}
 	out, err := c.g.p.srv.run(c, c.target.method, c.codec, msg, grpcwire.AppendPrefix(make([]byte, 0, responseGuess)))
 	if err != nil {
@@ -146,6 +146,22 @@ func (c *grpcCall) noMessage(err error) error {
 		return Statusf(CodeUnimplemented, "method %s takes one message, and there is none", c.target.method.name)
 	}
 	return err
+}
+
+func (c *grpcCall) tooMany() error {
+	return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
+}
+
+// noMore waits for the end of a request that has one message.
+func (c *grpcCall) noMore() error {
+	switch _, err := c.next(); err {
+	case io.EOF: //nolint:errorlint // next returns it bare
+		return nil
+	case nil:
+		return c.tooMany()
+	default:
+		return err
+	}
 }
 
 // next returns the next message, as it was before it was compressed.
@@ -190,8 +206,8 @@ func (c *grpcCall) received(err error) error {
 
 // pack completes a message with room for its prefix in front.
 func (c *grpcCall) pack(b []byte) ([]byte, error) {
-	if n := len(b) - grpcwire.PrefixLen; n > c.g.limit {
-		return nil, &grpcwire.TooLargeError{Size: n, Limit: c.g.limit}
+	if n := len(b) - grpcwire.PrefixLen; n > c.g.most {
+		return nil, &grpcwire.TooLargeError{Size: n, Limit: c.g.most}
 	}
 	if c.zip {
 		z, err := grpcwire.Compress(grpcwire.AppendPrefix(nil), b[grpcwire.PrefixLen:])
@@ -332,13 +348,17 @@ func (c *grpcCall) isOver() bool {
 }
 
 // runStream runs a method that streams.
-func (c *grpcCall) runStream() error {
+func (c *grpcCall) runStream() (err error) {
 	s := &grpcStream{c: c}
-	list := c.g.p.srv.o.StreamInterceptors
-	if len(list) == 0 {
-		return c.target.method.stream(c, s)
+	if list := c.g.p.srv.o.StreamInterceptors; len(list) == 0 {
+		err = c.target.method.stream(c, s)
+	} else {
+		err = interceptStream(c, list, c.callInfo(), s, c.target.method.stream)
 	}
-	return interceptStream(c, list, c.callInfo(), s, c.target.method.stream)
+	if err == nil {
+		err = c.Err()
+	}
+	return err
 }
 
 // codecFor returns the codec of a message of a stream: bytes are what a message of protobuf is.
@@ -363,11 +383,12 @@ func (s *grpcStream) Recv(msg any) error {
 	case err != nil:
 		return err
 	}
-	if s.taken++; one && s.taken > 1 {
-		return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
-	}
+	s.taken++
 	if err := c.codecFor(msg).Decode(b, msg); err != nil {
 		return badRequest(err)
+	}
+	if one {
+		return c.noMore()
 	}
 	return nil
 }
@@ -377,6 +398,9 @@ func (s *grpcStream) Send(msg any) error {
 	c := s.c
 	if c.isOver() {
 		return errStreamOver
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	if s.sent++; c.target.method.kind&ServerStreams == 0 && s.sent > 1 {
 		return Statusf(CodeInternal, "method %s sends one message", c.target.method.name)

@@ -39,6 +39,7 @@ type PortOptions struct {
 	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
 
 	MaxPayload  int           // of requests and responses; 0 = frame.DefaultMaxPayload
+	MaxResponse int           // of responses by gRPC and ProtocolWeb; 0 = MaxPayload
 	ReadTimeout time.Duration // from the first byte of a frame to its last; 0 = frame.DefaultReadTimeout, negative = none
 	IdleTimeout time.Duration // of connections; 0 = frame.DefaultIdleTimeout, negative = none
 
@@ -192,6 +193,8 @@ func (p *port) check() error {
 		return fmt.Errorf("PortOptions.Loops is %d: it must not be negative", p.o.Loops)
 	case slices.ContainsFunc(p.o.Protocols, func(o Protocol) bool { return o >= protocols }):
 		return fmt.Errorf("PortOptions.Protocols is %v: they must be of %s", p.o.Protocols, strings.Join(protocolNames[:], ", "))
+	case p.o.MaxResponse < 0:
+		return fmt.Errorf("PortOptions.MaxResponse is %d: it must not be negative", p.o.MaxResponse)
 	case p.o.Accepts < 0:
 		return fmt.Errorf("PortOptions.Accepts is %d: it must not be negative", p.o.Accepts)
 	}

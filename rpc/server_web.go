@@ -75,6 +75,9 @@ func (h *webPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.refusal = c.admit(&head)
 	defer c.Over()
+	if head.missing && form == webwire.Unary {
+		c.status = http.StatusNotFound
+	}
 	if c.refusal == nil {
 		if why, status := x.unfit(c.target.method); status != 0 {
 			refuse(w, why, status)

@@ -105,7 +105,7 @@ func TestWebCalls(t *testing.T) {
 					{"an error", "/test/Hello", unary, `{}`, 500, `{"code":"unknown","message":"nobody is there"}`},
 					{"a status", "/test/Status", unary, ``, 401, `{"code":"unauthenticated","message":"who are you"}`},
 					{"no JSON", "/test/Hello", unary, `{`, 400, `{"code":"invalid_argument","message":"rpc: a body that is no JSON for *rpc.greeting: unexpected end of JSON input"}`},
-					{"no method", "/test/hello", unary, `{}`, 501, `{"code":"unimplemented","message":"no method /test/hello"}`},
+					{"no method", "/test/hello", unary, `{}`, 404, `{"code":"unimplemented","message":"no method /test/hello"}`},
 					{"another codec", "/test/Hello", binary, "", 501, `{"code":"unimplemented","message":"method /test/Hello takes no protobuf"}`},
 					{"a charset that is not JSON's", "/test/Hello", unary + "; charset=latin1", `{}`, 415, ""},
 					{"no content type of calls", "/test/Hello", "text/plain", `{}`, 415, ""},

@@ -109,7 +109,7 @@ func (x *webExchange) serve(c *grpcCall) {
 	c.end(x.run(c))
 }
 
-// run runs the method. What it returns too late is not its answer.
+// run runs the method. An answer that comes too late is none.
 func (x *webExchange) run(c *grpcCall) (err error) {
 	if c.refusal == nil {
 		defer c.recovered(&err)
