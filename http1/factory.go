@@ -66,6 +66,15 @@ func (f *Factory) Init(p *eddy.Pipeline) error {
 	return p.Add(dispatcherName, f.dispatcher)
 }
 
+// Replace puts the HTTP handlers in the place of the one named old, for a port that finds out what its client speaks. On the
+// loop only. Errors: those of eddy.Pipeline.Replace and AddAfter.
+func (f *Factory) Replace(p *eddy.Pipeline, old string) error {
+	if err := p.Replace(old, decoderName, f.decoder); err != nil {
+		return err
+	}
+	return p.AddAfter(decoderName, dispatcherName, f.dispatcher)
+}
+
 // Refuse returns the answer to a client whose connection is not taken, a 503 with Retry-After. Set it as
 // eddy.Admission.Busy, with eddy.DecisionBusy, unless the server speaks TLS. Any goroutine.
 func (f *Factory) Refuse(r eddy.Refusal) []byte {

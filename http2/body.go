@@ -35,7 +35,7 @@ func (st *stream) initBody(head *requestHead, most int64, to http1.Route) {
 	st.body = b
 	limit := st.sc.f.opts.BodyBuffer
 	if b.await {
-		b.more = max(to.Await-limit, 0)
+		b.more = max(to.Await+1-limit, 0) // a client that would send more shows it
 		limit += b.more
 		if b.length > int64(limit-b.more) {
 			st.widen()
@@ -47,7 +47,7 @@ func (st *stream) initBody(head *requestHead, most int64, to http1.Route) {
 		b.gathers = b.await
 		return
 	}
-	st.req.Body, st.req.ContentLength = b, head.length
+	st.req.Body = b
 }
 
 // widen opens the window of a stream for the whole of an awaited body, when the body turns out to need it.

@@ -79,6 +79,9 @@ func (ex *exchange) makeRequest(head *requestHead) (ok bool) {
 		return false
 	}
 	ex.req.RemoteAddr, ex.req.TLS, ex.req.Body = sc.remoteAddr(), sc.tls, http.NoBody
+	if !ex.st.recvEnd {
+		ex.req.ContentLength = head.length
+	}
 	ex.w.init(ex)
 	return true
 }

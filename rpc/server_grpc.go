@@ -19,27 +19,38 @@ import (
 // DefaultStreams is how many calls by gRPC a connection may have open if PortOptions.InFlight does not say.
 const DefaultStreams = 1024
 
-// grpcPort serves the methods of a port by gRPC.
+// grpcPort serves the methods of a port by gRPC and, with web, by Connect and gRPC-Web.
 type grpcPort struct {
 	p        *port
 	http     *http2.Factory
+	web      *webPort                             // nil if the port does not serve it
 	table    atomic.Pointer[map[string][]*target] // by path, /interface/method; several for several groups and versions
-	limit    int                                  // bytes of a message
+	limit    int                                  // bytes of a request's message
+	most     int                                  // of a response's
 	answered [codes]atomic.Uint64
 }
 
 // buildGRPC makes what the port's connections by HTTP/2 share.
 func (p *port) buildGRPC() {
 	g := &grpcPort{p: p, limit: cmp.Or(p.o.MaxPayload, frame.DefaultMaxPayload)}
+	g.most = cmp.Or(p.o.MaxResponse, g.limit)
 	g.table.Store(&map[string][]*target{})
-	g.http = http2.NewHandler(nil, p.pool, http2.Options{
+	o := http2.Options{
 		MaxStreams:    cmp.Or(p.o.InFlight, DefaultStreams),
 		MaxBody:       -1, // each message has a limit
-		Calls:         g.follow,
 		HeaderTimeout: cmp.Or(p.o.ReadTimeout, frame.DefaultReadTimeout),
 		BodyTimeout:   -1, // a stream may be silent
 		IdleTimeout:   cmp.Or(p.o.IdleTimeout, frame.DefaultIdleTimeout),
-	})
+	}
+	if p.speaks(ProtocolGRPC) {
+		o.Calls = g.follow
+	}
+	var handler http.Handler
+	if p.speaks(ProtocolWeb) {
+		g.web = newWeb(g)
+		handler, o.Route = g.web, g.web.route
+	}
+	g.http = http2.NewHandler(handler, p.pool, o)
 	p.grpc = g
 }
 
@@ -92,7 +103,10 @@ func codecOfType(value string) (payload.Codec, bool) {
 func (g *grpcPort) follow(h http2.Head) http2.Followed {
 	c := &grpcCall{g: g}
 	to := http2.Followed{Call: c}
-	if c.refusal = c.admit(h); c.refusal != nil {
+	if c.refusal = c.admitHead(h); c.refusal != nil {
+		if c.status != 0 && g.web != nil { // no call by gRPC
+			return http2.Followed{}
+		}
 		to.Pool = g.p.srv.small
 		return to
 	}
@@ -109,54 +123,68 @@ func (g *grpcPort) follow(h http2.Head) http2.Followed {
 	return to
 }
 
-// read takes what the header section says about the call. The result is what is wrong with it.
-func (c *grpcCall) read(h http2.Head) (group, version string, wrong *Status) {
-	for name, value := range h.All() {
-		switch name {
-		case "content-type":
-			c.kind = value
-		case "grpc-timeout":
-			d, err := grpcwire.ParseTimeout(value)
-			if err != nil {
-				wrong = Statusf(CodeInvalidArgument, "%v", err)
-			}
-			c.timeout = max(d, 1)
-		case "grpc-encoding":
-			c.encoding = value
-		case "tri-service-group": // Triple's name for what chooses among services of one interface
-			group = value
+// grpcHead is what the header of a request says beside what the call keeps.
+type grpcHead struct {
+	method, path   string
+	group, version string  // of Triple
+	wrong          *Status // what is wrong with a field
+	missing        bool    // there is no such method
+}
+
+// take takes a field of the request's header, whose name is in lower case.
+func (c *grpcCall) take(h *grpcHead, name, value string) {
+	switch name {
+	case "content-type":
+		c.kind = value
+	case "grpc-timeout":
+		d, err := grpcwire.ParseTimeout(value)
+		if err != nil {
+			h.wrong = Statusf(CodeInvalidArgument, "%v", err)
+		}
+		c.timeout = max(d, 1)
+	case "grpc-encoding":
+		c.encoding = value
+	case "tri-service-group": // Triple's name for what chooses among services of one interface
+		h.group = value
+		c.meta = appendReceived(c.meta, name, value)
+	case "tri-service-version":
+		h.version = value
+		c.meta = appendReceived(c.meta, name, value)
+	default:
+		if !grpcwire.Reserved(name) {
 			c.meta = appendReceived(c.meta, name, value)
-		case "tri-service-version":
-			version = value
-			c.meta = appendReceived(c.meta, name, value)
-		default:
-			if !grpcwire.Reserved(name) {
-				c.meta = appendReceived(c.meta, name, value)
-			}
 		}
 	}
-	return group, version, wrong
+}
+
+// admitHead chooses the method of a request by gRPC.
+func (c *grpcCall) admitHead(h http2.Head) *Status {
+	head := grpcHead{method: h.Method(), path: h.Path()}
+	for name, value := range h.All() {
+		c.take(&head, name, value)
+	}
+	return c.admit(&head)
 }
 
 // admit chooses the method and counts the call, or returns why it is not taken.
-func (c *grpcCall) admit(h http2.Head) *Status {
-	group, version, wrong := c.read(h)
+func (c *grpcCall) admit(h *grpcHead) *Status {
 	codec, ok := codecOfType(c.kind)
-	if !ok || h.Method() != http.MethodPost {
+	if !ok || h.method != http.MethodPost {
 		c.status = http.StatusUnsupportedMediaType
 		return Statusf(CodeInvalidArgument, "this port serves gRPC: want POST with the content type %s", contentType)
 	}
-	if wrong != nil {
-		return wrong
+	if h.wrong != nil {
+		return h.wrong
 	}
-	t, missing := c.g.find(h.Path(), group, version)
+	t, missing := c.g.find(h.path, h.group, h.version)
 	if missing != nil {
+		h.missing = true
 		return missing
 	}
 	if m := t.method; !m.takes[codec] {
-		return Statusf(CodeUnimplemented, "method %s takes no %v", h.Path(), Codec(codec))
+		return Statusf(CodeUnimplemented, "method %s takes no %v", h.path, Codec(codec))
 	}
-	if c.zip = c.encoding == grpcwire.Gzip; !c.zip && c.encoding != "" && c.encoding != "identity" {
+	if c.zipped = c.encoding == grpcwire.Gzip; !c.zipped && c.encoding != "" && c.encoding != "identity" {
 		c.header = append(c.header, Pair{"grpc-accept-encoding", grpcwire.Gzip})
 		return Statusf(CodeUnimplemented, "messages in %q: this server takes %s and identity", c.encoding, grpcwire.Gzip)
 	}
@@ -169,7 +197,7 @@ func (c *grpcCall) admit(h http2.Head) *Status {
 		return statusOf(t.reg.full)
 	}
 	t.reg.calls.Add(1)
-	c.codec, c.target = codec, t
+	c.codec, c.target, c.zip = codec, t, c.zipped
 	return nil
 }
 
@@ -220,8 +248,9 @@ func (g *grpcPort) counts() map[Code]uint64 {
 	return m
 }
 
-// chooser stands in front of the handlers of the frame protocol until the client has shown which protocol it speaks.
-type chooser struct{ g *grpcPort }
+// chooser stands in front of the handlers of the frame protocol, if the port speaks it, until the client has shown which
+// protocol it speaks.
+type chooser struct{ p *port }
 
 // chooserName is the name of the chooser in a pipeline.
 const chooserName = "protocols"
@@ -229,17 +258,24 @@ const chooserName = "protocols"
 // Decode implements eddy.Decoder. It consumes nothing: what it has seen goes to the handlers of the protocol.
 func (c chooser) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	n := min(len(view), len(http2.Preface))
-	p := ctx.Pipeline()
-	switch {
-	case string(view[:n]) != http2.Preface[:n]:
-		return 0, p.Remove(chooserName)
-	case n < len(http2.Preface):
-		return 0, nil
+	frames, web := c.p.speaks(ProtocolFrame), c.p.grpc.web
+	install := c.p.grpc.http.Replace
+	switch l := ctx.Pipeline(); {
+	case string(view[:n]) == http2.Preface[:n]:
+		if n < len(http2.Preface) {
+			return 0, nil
+		}
+	case web != nil && (!frames || 'A' <= view[0] && view[0] <= 'Z'): // a method of HTTP; frames begin otherwise
+		install = web.h1.Replace
+	default:
+		return 0, l.Remove(chooserName)
 	}
-	if err := frame.Withdraw(p); err != nil {
-		return 0, err
+	if frames {
+		if err := frame.Withdraw(ctx.Pipeline()); err != nil {
+			return 0, err
+		}
 	}
-	return 0, c.g.http.Replace(p, chooserName)
+	return 0, install(ctx.Pipeline(), chooserName)
 }
 
 // statusFields returns the fields of a status, for a trailer.

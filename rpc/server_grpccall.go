@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -17,13 +18,26 @@ import (
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
+// exchange is the request of a call and its response, in the words of gRPC: *http2.Exchange, or a webExchange, which
+// translates.
+type exchange interface {
+	Peer() netip.AddrPort
+	Whole() []byte
+	Body() io.Reader
+	Begin(status int, fields ...hpack.HeaderField) error
+	Give(p []byte) error
+	Send(p []byte) error
+	End(fields ...hpack.HeaderField)
+}
+
 // grpcCall is one call by gRPC. The loop makes it, and then the goroutine of its method owns it, except what mu guards. It
 // is the context of the method.
 type grpcCall struct {
 	context.Context // of the request, from Serve on
 
 	g        *grpcPort
-	x        *http2.Exchange
+	x        exchange
+	web      bool    // x is a webExchange, which has the header and the status apart
 	kind     string  // content type
 	encoding string  // of the messages
 	refusal  *Status // why no method is called
@@ -33,15 +47,17 @@ type grpcCall struct {
 	timeout  time.Duration // 0 = none
 	meta     Metadata      // of the request
 
-	in  grpcwire.Reader // of a call that streams
-	zip bool            // messages of the response are compressed
+	in     grpcwire.Reader // of a call that streams
+	zip    bool            // messages of the response are compressed
+	zipped bool            // messages of the request may be
 
 	mu      sync.Mutex
 	info    *CallInfo
 	header  []Pair // of the response, until it is sent
 	trailer []Pair
-	begun   bool // the header is fixed
-	over    bool // the method has returned
+	begun   bool                 // the header is fixed
+	over    bool                 // the method has returned
+	fields  [6]hpack.HeaderField // memory for what is sent
 }
 
 // Value implements context.Context. CallFrom finds the call until the method has returned.
@@ -76,7 +92,7 @@ func (c *grpcCall) Serve(x *http2.Exchange) {
 	c.end(c.run())
 }
 
-// run runs the method, and returns the error of the call.
+// run runs the method, and returns the error of the call. What comes too late is no answer.
 func (c *grpcCall) run() (err error) {
 	switch {
 	case c.refusal != nil:
@@ -84,15 +100,18 @@ func (c *grpcCall) run() (err error) {
 	case c.target.method.stream != nil:
 		c.in.Init(c.x.Body(), c.g.limit)
 		return c.runStream()
-	case c.target.pool == nil: // on the loop, which a panic would end with all that it serves
-		defer func() {
-			if v := recover(); v != nil {
-				c.g.p.srv.log.Error("rpc: a method panicked on the loop", "service", c.target.reg.svc.key.String(), "method", c.target.method.name, "panic", v, "stack", string(debug.Stack()))
-				err = &Status{Code: CodeInternal, Message: "the method panicked"}
-			}
-		}()
+	case c.target.pool == nil && !c.web: // on the loop, which a panic would end with all that it serves
+		defer c.recovered(&err)
 	}
 	return c.unary()
+}
+
+// recovered makes a panic of the method its error. It is deferred.
+func (c *grpcCall) recovered(err *error) {
+	if v := recover(); v != nil {
+		c.g.p.srv.log.Error("rpc: a method panicked", "service", c.target.reg.svc.key.String(), "method", c.target.method.name, "panic", v, "stack", string(debug.Stack()))
+		*err = &Status{Code: CodeInternal, Message: "the method panicked"}
+	}
 }
 
 // unary answers the one message of a request with one.
@@ -105,7 +124,7 @@ func (c *grpcCall) unary() error {
 	case err != nil:
 		return c.noMessage(c.received(err))
 	case len(rest) > 0:
-		return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
+		return c.tooMany()
 	}
 	out, err := c.g.p.srv.run(c, c.target.method, c.codec, msg, grpcwire.AppendPrefix(make([]byte, 0, responseGuess)))
 	if err != nil {
@@ -129,6 +148,22 @@ func (c *grpcCall) noMessage(err error) error {
 	return err
 }
 
+func (c *grpcCall) tooMany() error {
+	return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
+}
+
+// noMore waits for the end of a request that has one message.
+func (c *grpcCall) noMore() error {
+	switch _, err := c.next(); err {
+	case io.EOF: //nolint:errorlint // next returns it bare
+		return nil
+	case nil:
+		return c.tooMany()
+	default:
+		return err
+	}
+}
+
 // next returns the next message, as it was before it was compressed.
 func (c *grpcCall) next() ([]byte, error) {
 	msg, compressed, err := c.in.Next()
@@ -143,7 +178,7 @@ func (c *grpcCall) unpack(msg []byte, compressed bool) ([]byte, error) {
 	switch {
 	case !compressed:
 		return msg, nil
-	case !c.zip:
+	case !c.zipped:
 		return nil, Statusf(CodeInternal, "a compressed message in a call without grpc-encoding")
 	}
 	return grpcwire.Decompress(msg, c.g.limit) //nolint:wrapcheck // received words it
@@ -171,8 +206,8 @@ func (c *grpcCall) received(err error) error {
 
 // pack completes a message with room for its prefix in front.
 func (c *grpcCall) pack(b []byte) ([]byte, error) {
-	if n := len(b) - grpcwire.PrefixLen; n > c.g.limit {
-		return nil, &grpcwire.TooLargeError{Size: n, Limit: c.g.limit}
+	if n := len(b) - grpcwire.PrefixLen; n > c.g.most {
+		return nil, &grpcwire.TooLargeError{Size: n, Limit: c.g.most}
 	}
 	if c.zip {
 		z, err := grpcwire.Compress(grpcwire.AppendPrefix(nil), b[grpcwire.PrefixLen:])
@@ -200,12 +235,15 @@ func (c *grpcCall) cause(err error) error {
 func (c *grpcCall) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.beginLocked()
+}
+
+func (c *grpcCall) beginLocked() {
 	if c.begun {
 		return
 	}
 	c.begun = true
-	var space [8]hpack.HeaderField
-	_ = c.x.Begin(http.StatusOK, c.appendHeader(space[:0])...) // the next write tells of a request that is over
+	_ = c.x.Begin(cmp.Or(c.status, http.StatusOK), c.appendHeader(c.fields[:0])...) // the next write tells of a request that is over
 }
 
 // appendHeader appends the fields of the response's header. c.mu is held.
@@ -223,14 +261,13 @@ func (c *grpcCall) end(err error) {
 	if errors.Is(err, errWrongRequest) {
 		s.Code = CodeInternal
 	}
-	if s == nil {
-		c.begin() // of a stream without messages
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
-	var space [8]hpack.HeaderField
-	list := space[:0]
+	if s == nil || c.web {
+		c.beginLocked() // of a stream without messages
+	}
+	list := c.fields[:0]
 	if !c.begun {
 		list = c.appendHeader(list)
 	}
@@ -311,13 +348,17 @@ func (c *grpcCall) isOver() bool {
 }
 
 // runStream runs a method that streams.
-func (c *grpcCall) runStream() error {
+func (c *grpcCall) runStream() (err error) {
 	s := &grpcStream{c: c}
-	list := c.g.p.srv.o.StreamInterceptors
-	if len(list) == 0 {
-		return c.target.method.stream(c, s)
+	if list := c.g.p.srv.o.StreamInterceptors; len(list) == 0 {
+		err = c.target.method.stream(c, s)
+	} else {
+		err = interceptStream(c, list, c.callInfo(), s, c.target.method.stream)
 	}
-	return interceptStream(c, list, c.callInfo(), s, c.target.method.stream)
+	if err == nil {
+		err = c.Err()
+	}
+	return err
 }
 
 // codecFor returns the codec of a message of a stream: bytes are what a message of protobuf is.
@@ -342,11 +383,12 @@ func (s *grpcStream) Recv(msg any) error {
 	case err != nil:
 		return err
 	}
-	if s.taken++; one && s.taken > 1 {
-		return Statusf(CodeUnimplemented, "method %s takes one message", c.target.method.name)
-	}
+	s.taken++
 	if err := c.codecFor(msg).Decode(b, msg); err != nil {
 		return badRequest(err)
+	}
+	if one {
+		return c.noMore()
 	}
 	return nil
 }
@@ -356,6 +398,9 @@ func (s *grpcStream) Send(msg any) error {
 	c := s.c
 	if c.isOver() {
 		return errStreamOver
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	if s.sent++; c.target.method.kind&ServerStreams == 0 && s.sent > 1 {
 		return Statusf(CodeInternal, "method %s sends one message", c.target.method.name)

@@ -26,6 +26,9 @@ type PortOptions struct {
 
 	// Protocols are those that the port speaks; a connection shows by its first bytes which one it is. nil = all.
 	Protocols []Protocol
+	// Origins are those of the pages in browsers, such as https://example.com, that may call from elsewhere by ProtocolWeb;
+	// "*" is all. They may not send cookies. nil = only pages of the port's own origin.
+	Origins []string
 
 	Dispatcher Dispatcher  // where requests and events run
 	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
@@ -36,6 +39,7 @@ type PortOptions struct {
 	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
 
 	MaxPayload  int           // of requests and responses; 0 = frame.DefaultMaxPayload
+	MaxResponse int           // of responses by gRPC and ProtocolWeb; 0 = MaxPayload
 	ReadTimeout time.Duration // from the first byte of a frame to its last; 0 = frame.DefaultReadTimeout, negative = none
 	IdleTimeout time.Duration // of connections; 0 = frame.DefaultIdleTimeout, negative = none
 
@@ -63,15 +67,16 @@ type Protocol uint8
 const (
 	ProtocolFrame Protocol = iota // the frame protocol
 	ProtocolGRPC                  // gRPC by HTTP/2; a client by TLS needs a Front whose ALPN has h2
+	ProtocolWeb                   // Connect and gRPC-Web by HTTP/1.1 and HTTP/2, for pages in browsers
 	protocols
 )
 
-var protocolNames = [protocols]string{"frame", "grpc"}
+var protocolNames = [protocols]string{"frame", "grpc", "web"}
 
 // String returns the name that configurations use.
 func (p Protocol) String() string { return nameOf(p, protocolNames[:], "protocol") }
 
-// ParseProtocol returns the protocol of that name: frame or grpc.
+// ParseProtocol returns the protocol of that name: frame, grpc or web.
 func ParseProtocol(name string) (Protocol, error) {
 	return parseName[Protocol](name, protocolNames[:], "protocol")
 }
@@ -89,7 +94,7 @@ type port struct {
 	pool   *executor.Pool // shared
 	table  atomic.Pointer[map[string]map[string]*target]
 	frames *frame.Server
-	grpc   *grpcPort // nil if the port does not serve it
+	grpc   *grpcPort // nil if the port speaks nothing by HTTP
 	events *notifier // nil without a Listener
 	engine *eddy.Server
 }
@@ -132,7 +137,7 @@ func (p *port) build() error {
 	if err != nil {
 		return err
 	}
-	if p.speaks(ProtocolGRPC) {
+	if p.speaks(ProtocolGRPC) || p.speaks(ProtocolWeb) {
 		p.buildGRPC()
 	}
 	if err := p.buildEvents(); err != nil {
@@ -188,6 +193,8 @@ func (p *port) check() error {
 		return fmt.Errorf("PortOptions.Loops is %d: it must not be negative", p.o.Loops)
 	case slices.ContainsFunc(p.o.Protocols, func(o Protocol) bool { return o >= protocols }):
 		return fmt.Errorf("PortOptions.Protocols is %v: they must be of %s", p.o.Protocols, strings.Join(protocolNames[:], ", "))
+	case p.o.MaxResponse < 0:
+		return fmt.Errorf("PortOptions.MaxResponse is %d: it must not be negative", p.o.MaxResponse)
 	case p.o.Accepts < 0:
 		return fmt.Errorf("PortOptions.Accepts is %d: it must not be negative", p.o.Accepts)
 	}
@@ -205,16 +212,20 @@ func (p *port) init(l *eddy.Pipeline) error {
 			return err
 		}
 	}
-	if !p.speaks(ProtocolFrame) {
+	frames := p.speaks(ProtocolFrame)
+	if !frames && p.grpc.web == nil {
 		if err := p.grpc.http.Init(l); err != nil {
 			return err
 		}
 		return p.events.add(l, l.Names()[len(l.Names())-1])
 	}
 	if p.grpc != nil {
-		if err := l.Add(chooserName, chooser{p.grpc}); err != nil {
+		if err := l.Add(chooserName, chooser{p}); err != nil {
 			return err
 		}
+	}
+	if !frames {
+		return p.events.add(l, chooserName)
 	}
 	if err := p.frames.Init(l); err != nil {
 		return err
