@@ -49,6 +49,7 @@ var layers = map[string]layer{
 	"desk":                     {rank: 7, peers: true},
 	"rpc":                      {rank: 7, peers: true},
 	"rpc/internal":             {rank: 6},
+	"rpc/internal/grpcwire":    {rank: 5}, // what gRPC and gRPC-Web have in common
 	"admin":                    {rank: 7, peers: true},
 	"metrics":                  {rank: 8, peers: true},
 	"internal/house":           {rank: 9},
