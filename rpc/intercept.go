@@ -17,6 +17,7 @@ type CallInfo struct {
 	Method   string
 	Codec    Codec
 	OneWay   bool // the client wants no response
+	Get      bool // on a server: called by GET of Connect, so that the answer may be cached
 	Metadata Metadata
 	Peer     netip.AddrPort // on a server: the client's address
 }

@@ -21,6 +21,7 @@ import (
 type Method struct {
 	name   string
 	oneWay bool
+	safe   bool // NoSideEffects
 	takes  [codecs]bool
 	types  [2]string // of request and response, for List; "" for raw bodies and for none
 
@@ -35,6 +36,13 @@ type Method struct {
 
 // Name returns the method's name.
 func (m Method) Name() string { return m.name }
+
+// NoSideEffects returns the method as one that changes nothing, such as a search: pages in browsers may call it by GET, and
+// caches may keep the answer for as long as its Cache-Control says. It is NO_SIDE_EFFECTS of .proto files.
+func (m Method) NoSideEffects() Method {
+	m.safe = true
+	return m
+}
 
 // Streams returns which sides of a call send more than one message, 0 for neither.
 func (m Method) Streams() StreamKind { return m.kind }

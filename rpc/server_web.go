@@ -33,9 +33,15 @@ func newWeb(g *grpcPort) *webPort {
 	return h
 }
 
+// find returns the method of a request, nil if there is none.
+func (h *webPort) find(r *http.Request) *target {
+	t, _ := h.g.find(r.URL.Path, r.Header.Get("Tri-Service-Group"), r.Header.Get("Tri-Service-Version"))
+	return t
+}
+
 // route chooses where a request runs: on the pool of its method. Loop only.
 func (h *webPort) route(r *http.Request) (to http1.Route) {
-	t, _ := h.g.find(r.URL.Path, r.Header.Get("Tri-Service-Group"), r.Header.Get("Tri-Service-Version"))
+	t := h.find(r)
 	if t == nil {
 		to.Pool = h.g.p.srv.small
 		return to
@@ -55,19 +61,26 @@ func (h *webPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	form, kind, ok := webwire.ParseContentType(r.Header.Get("Content-Type"))
-	switch {
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", "OPTIONS, POST")
-		http.Error(w, "this port serves calls: want POST", http.StatusMethodNotAllowed)
+	c, x := &grpcCall{g: h.g, web: true}, &webExchange{w: w, r: r, kind: r.Header.Get("Content-Type"), limit: h.g.limit}
+	head := grpcHead{method: http.MethodPost, path: r.URL.Path}
+	switch r.Method {
+	case http.MethodPost:
+	case http.MethodGet:
+		if t := h.find(r); t != nil && !t.method.safe {
+			notAllowed(w, "POST", "OPTIONS")
+			return
+		}
+		c.get = true
+		x.takeQuery(c, &head)
+	default:
+		notAllowed(w, "POST", "GET", "OPTIONS")
 		return
-	case !ok:
+	}
+	var ok bool
+	if x.form, c.kind, ok = webwire.ParseContentType(x.kind); !ok || c.get && x.form != webwire.Unary {
 		refuse(w, "this port serves calls by gRPC, gRPC-Web and Connect: want one of their content types", http.StatusUnsupportedMediaType)
 		return
 	}
-	c := &grpcCall{g: h.g, web: true, kind: kind}
-	x := &webExchange{w: w, r: r, kind: r.Header.Get("Content-Type"), form: form, limit: h.g.limit}
-	head := grpcHead{method: r.Method, path: r.URL.Path}
 	for name, values := range r.Header {
 		for _, v := range values {
 			x.take(c, &head, strings.ToLower(name), v)
@@ -75,7 +88,7 @@ func (h *webPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.refusal = c.admit(&head)
 	defer c.Over()
-	if head.missing && form == webwire.Unary {
+	if head.missing && x.form == webwire.Unary {
 		c.status = http.StatusNotFound
 	}
 	if c.refusal == nil {
@@ -86,6 +99,13 @@ func (h *webPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.zip = c.zip && x.takesGzip
 	}
 	x.serve(c)
+}
+
+// notAllowed refuses a request by its method.
+func notAllowed(w http.ResponseWriter, allowed ...string) {
+	list := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", list)
+	refuse(w, "this port serves calls: want one of "+list, http.StatusMethodNotAllowed)
 }
 
 // refuse answers a request that is no call.

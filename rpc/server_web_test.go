@@ -279,9 +279,68 @@ func TestWebOrigins(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			if resp.StatusCode != 405 || resp.Header.Get("Allow") != "OPTIONS, POST" {
+			if resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST, OPTIONS" {
 				t.Errorf("GET: %d %v", resp.StatusCode, resp.Header)
 			}
+		}
+	}
+}
+
+// TestWebGet: methods that change nothing are called by GET, too.
+func TestWebGet(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{MaxPayload: 2000}}}), newService(t, "/test:",
+		Unary("Search", func(ctx context.Context, req *greeting) (*greeting, error) {
+			if !CallFrom(ctx).Get {
+				return nil, Statusf(CodeInternal, "no GET")
+			}
+			_ = SetHeader(ctx, Pair{"cache-control", "max-age=60"})
+			return &greeting{Name: req.Name + "!", Times: 1}, nil
+		}).NoSideEffects(),
+		Raw("Echo", func(_ context.Context, b []byte) ([]byte, error) { return b, nil }).NoSideEffects(),
+		Raw("Post", func(ctx context.Context, b []byte) ([]byte, error) { return fmt.Append(nil, CallFrom(ctx).Get), nil }),
+	))
+	in64 := base64.URLEncoding.EncodeToString
+	for version, p := range webPeers(t, s.Addr("port0")) {
+		for _, call := range []struct {
+			target string
+			status int
+			kind   string
+			out    string
+		}{
+			{"/test/Search?connect=v1&encoding=json&message=%7B%22name%22%3A%22a%22%7D", 200, "application/json", `{"name":"a!","times":1}`},
+			{"/test/Search?encoding=json&base64=1&message=" + in64([]byte(`{"name":"ab"}`)), 200, "application/json", `{"name":"ab!","times":1}`},
+			{"/test/Echo?encoding=proto&message=", 200, "application/proto", ""},
+			{"/test/Echo?encoding=proto&base64=1&compression=gzip&message=" + in64([]byte(zipped(t, "abc"))), 200, "application/proto", "abc"},
+			{"/test/Echo?encoding=proto&base64=1&compression=gzip&message=" + in64([]byte(zipped(t, strings.Repeat("x", 2001)))), 429, "application/json", `{"code":"resource_exhausted","message":"a message of 2001 bytes, limit 2000"}`},
+			{"/test/Echo?encoding=proto&message=" + strings.Repeat("x", 2001), 429, "application/json", `{"code":"resource_exhausted","message":"a message of 2001 bytes, limit 2000"}`},
+			{"/test/Echo?encoding=proto&message=a&compression=br", 501, "application/json", `{"code":"unimplemented","message":"messages in \"br\": this server takes gzip and identity"}`},
+			{"/test/Echo?encoding=proto", 400, "application/json", `{"code":"invalid_argument","message":"no message in the query"}`},
+			{"/test/Echo?encoding=proto&message=a&connect=v2", 400, "application/json", `{"code":"invalid_argument","message":"connect=\"v2\" in the query: want v1"}`},
+			{"/test/Echo?encoding=proto&message=a&base64=2", 400, "application/json", `{"code":"invalid_argument","message":"base64=\"2\" in the query: want 0 or 1"}`},
+			{"/test/Echo?encoding=proto&message=!&base64=1", 400, "application/json", `{"code":"invalid_argument","message":"message in the query: illegal base64 data at input byte 0"}`},
+			{"/test/None?encoding=json&message=a", 404, "application/json", `{"code":"unimplemented","message":"no method /test/None"}`},
+			{"/test/Echo?encoding=xml&message=a", 415, "text/plain; charset=utf-8", ""},
+			{"/test/Echo?encoding=grpc-web&message=a", 415, "text/plain; charset=utf-8", ""},
+			{"/test/Post?encoding=json&message=a", 405, "text/plain; charset=utf-8", ""},
+		} {
+			r := p.request(context.Background(), call.target, http.NoBody)
+			r.Method = http.MethodGet
+			r.Header.Del("Content-Type")
+			resp, err := p.http.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || resp.StatusCode != call.status || resp.Header.Get("Content-Type") != call.kind || call.out != "" && string(b) != call.out {
+				t.Errorf("%s, %.80s: %d %v %q", version, call.target, resp.StatusCode, resp.Header, b)
+			}
+			if strings.HasPrefix(call.target, "/test/Search") && resp.Header.Get("Cache-Control") != "max-age=60" {
+				t.Errorf("%v", resp.Header)
+			}
+		}
+		if resp, out := p.post("/test/Post", "application/json", ""); resp.StatusCode != 200 || out != "false" {
+			t.Errorf("%d %s", resp.StatusCode, out)
 		}
 	}
 }

@@ -23,7 +23,8 @@ type webExchange struct {
 	r         *http.Request
 	kind      string // content type of the response
 	form      webwire.Form
-	limit     int // bytes of a message
+	limit     int          // bytes of a message
+	get       *webwire.Get // of a call by GET
 	takesGzip bool
 
 	mu     sync.Mutex // a method may send where it does not run
@@ -34,6 +35,15 @@ type webExchange struct {
 	sent   bool   // the head
 	body   []byte // of a unary response by Connect, with its prefix
 	over   bool
+}
+
+// takeQuery takes what a call by GET has in its query.
+func (x *webExchange) takeQuery(c *grpcCall, h *grpcHead) {
+	g, err := webwire.ParseGet(x.r.URL.Query())
+	if err != nil {
+		h.wrong = Statusf(CodeInvalidArgument, "%v", err)
+	}
+	x.get, x.kind, c.encoding = &g, g.ContentType, g.Compression
 }
 
 // take takes a field of the request's header.
@@ -55,6 +65,9 @@ func (x *webExchange) take(c *grpcCall, h *grpcHead, name, value string) {
 		c.timeout = max(d, 1)
 		return
 	case x.field("grpc-encoding"):
+		if x.get != nil {
+			return
+		}
 		name = "grpc-encoding"
 	case x.field("grpc-accept-encoding"):
 		x.takesGzip = x.takesGzip || strings.Contains(value, grpcwire.Gzip)
@@ -142,6 +155,11 @@ func (x *webExchange) Whole() []byte {
 		return b.Bytes()
 	}
 	b.Write(grpcwire.AppendPrefix(nil))
+	if x.get != nil {
+		b.Write(x.get.Message)
+		grpcwire.Finish(b.Bytes(), 0, x.get.Compression == grpcwire.Gzip)
+		return b.Bytes()
+	}
 	if n := x.r.ContentLength; n > 0 && n <= int64(x.limit) {
 		b.Grow(int(n) + bytes.MinRead)
 	}

@@ -189,6 +189,8 @@ func torture() []*descriptorpb.FileDescriptorProto {
 	others.MessageType[0].OneofDecl = []*descriptorpb.OneofDescriptorProto{{Name: proto.String("_maybe")}}
 	old := method("return", ".b.Far.Away", ".a.Outer.Inner", "client")
 	old.Options = &descriptorpb.MethodOptions{Deprecated: proto.Bool(true)}
+	call := method("Call", ".a.Outer", ".a.Outer", "")
+	call.Options = &descriptorpb.MethodOptions{IdempotencyLevel: descriptorpb.MethodOptions_NO_SIDE_EFFECTS.Enum()}
 	leading := func(text string, path ...int32) *descriptorpb.SourceCodeInfo_Location {
 		return &descriptorpb.SourceCodeInfo_Location{Path: path, Span: []int32{0, 0, 1}, LeadingComments: &text}
 	}
@@ -206,7 +208,7 @@ func torture() []*descriptorpb.FileDescriptorProto {
 		}, {
 			Name:    proto.String("old_fashioned"),
 			Options: &descriptorpb.ServiceOptions{Deprecated: proto.Bool(true)},
-			Method:  []*descriptorpb.MethodDescriptorProto{method("Call", ".a.Outer", ".a.Outer", "")},
+			Method:  []*descriptorpb.MethodDescriptorProto{call},
 		}, {Name: proto.String("Nothing")}},
 		SourceCodeInfo: &descriptorpb.SourceCodeInfo{Location: []*descriptorpb.SourceCodeInfo_Location{
 			leading(" Type has `trouble`.\n\n  And two */ paragraphs.\n", 6, 0), leading(" Func is \"func\".\n", 6, 0, 2, 0), leading(" Return ends it.\n", 6, 0, 2, 2),

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // writeServer writes the interface of implementations, the implementation to embed, and the functions that make a service.
@@ -98,10 +99,18 @@ func (s *service) writeNewService() {
 	s.P(key, ".Interface = ", s.QualifiedGoIdent(cmpPackage.Ident("Or")), "(", key, ".Interface, ", s.names.serviceName, ")")
 	s.P("return ", s.rpc("NewService"), "(", key, ",")
 	for _, m := range s.Methods {
-		s.P(s.rpc(kindOf(m)), "(", strconv.Quote(string(m.Desc.Name())), ", ", srv, ".", m.GoName, "),")
+		s.P(s.rpc(kindOf(m)), "(", strconv.Quote(string(m.Desc.Name())), ", ", srv, ".", m.GoName, ")", marks(m), ",")
 	}
 	s.P(")")
 	s.P("}")
+}
+
+// marks returns the call that marks a method without side effects.
+func marks(m *protogen.Method) string {
+	if m.Desc.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+		return ".NoSideEffects()"
+	}
+	return ""
 }
 
 // writeRegister writes the function that registers an implementation.

@@ -24,8 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// conformanceConfig says what of the cases is for us: calls by GET are for methods that say that they change nothing, which
-// the methods of package rpc do not say.
+// conformanceConfig says what of the cases is for us: all but other compressions and HTTP/3.
 const conformanceConfig = `features:
   versions: [HTTP_VERSION_1, HTTP_VERSION_2]
   protocols: [PROTOCOL_CONNECT, PROTOCOL_GRPC, PROTOCOL_GRPC_WEB]
@@ -34,7 +33,7 @@ const conformanceConfig = `features:
   supports_h2c: true
   supports_tls: true
   supports_tls_client_certs: true
-  supports_connect_get: false
+  supports_connect_get: true
   supports_message_receive_limit: true
 `
 

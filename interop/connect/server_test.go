@@ -162,7 +162,7 @@ func conformanceTLS(cert, key, client []byte) (*tlsx.Layer, *executor.Pool, erro
 // register adds the service that the runner calls. Unimplemented is not there.
 func (c *conformance) register(srv *rpc.Server) error {
 	svc, err := rpc.NewService(rpc.Key{Interface: "connectrpc.conformance.v1.ConformanceService"},
-		c.unary("Unary"), c.unary("IdempotentUnary"),
+		c.unary("Unary"), c.unary("IdempotentUnary").NoSideEffects(),
 		rpc.Streaming("ServerStream", rpc.ServerStreams, c.serverStream),
 		rpc.Streaming("ClientStream", rpc.ClientStreams, c.clientStream),
 		rpc.Streaming("BidiStream", rpc.BothStream, c.bidiStream),
@@ -367,6 +367,9 @@ func (c *conformance) info(ctx context.Context, requests []msg) (proto.Message, 
 	}
 	if by, ok := ctx.Deadline(); ok {
 		info.set("timeout_ms", time.Until(by).Milliseconds())
+	}
+	if rpc.CallFrom(ctx).Get {
+		info.mutable("connect_get_info")
 	}
 	list := info.Mutable(info.field("requests")).List()
 	for _, r := range requests {
