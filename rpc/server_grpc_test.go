@@ -114,6 +114,7 @@ func TestGRPCCalls(t *testing.T) {
 				{"a stream that fails at once", "/test.Streams/Count", "", []string{`{"name":"fail","times":0}`}, nil, "10 after 0", CodeAborted},
 				{"a stream that is empty", "/test.Streams/Count", "", []string{`{"name":"","times":0}`}, nil, "0", CodeOK},
 				{"a stream of responses to nothing", "/test.Streams/Count", "", nil, nil, "12 method Count takes one message, and there is none", CodeUnimplemented},
+				{"a stream of responses to two", "/test.Streams/Count", "", []string{`{"name":"a","times":3}`, `{"name":"b"}`}, nil, "12 method Count takes one message", CodeUnimplemented},
 				{"a stream of requests", "/test.Streams/Sum", "", []string{`{"name":"a","times":1}`, `{"name":"b","times":2}`}, []string{`{"name":"ab","times":3}`}, "0", CodeOK},
 				{"a stream of no requests", "/test.Streams/Sum", "", nil, []string{`{"name":""}`}, "0", CodeOK},
 				{"a stream that returns nil", "/test.Streams/Sum", "", []string{`{"name":"nil"}`}, nil, "13 the method returned nil and no error", CodeInternal},
@@ -145,6 +146,43 @@ func TestGRPCCalls(t *testing.T) {
 				t.Error(got)
 			}
 		})
+	}
+}
+
+// TestGRPCLateStream: a stream that goes on behind its deadline sends nothing more, and its result is no answer.
+func TestGRPCLateStream(t *testing.T) {
+	sent := make(chan error, 1)
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test:",
+		Streaming("Late", ServerStreams, func(ctx context.Context, s Stream) error {
+			b := []byte("x")
+			_ = s.Send(&b) // in time, on a quick machine
+			<-ctx.Done()
+			sent <- s.Send(&b)
+			return nil
+		})))
+	a := dialGRPC(t, s.Addr("port0")).call("/test/Late", []string{""}, "Grpc-Timeout", "20m")
+	if len(a.msgs) > 1 || a.status != "4 context deadline exceeded" {
+		t.Errorf("%q, %q", a.msgs, a.status)
+	}
+	if err := testkit.Receive(t, "the late message", sent); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestGRPCLimits: requests and responses have limits of their own.
+func TestGRPCLimits(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{MaxPayload: 100, MaxResponse: 200}}}), newService(t, "/test:",
+		Raw("Double", func(_ context.Context, b []byte) ([]byte, error) { return append(b, b...), nil }),
+		Raw("Triple", func(_ context.Context, b []byte) ([]byte, error) { return slices.Repeat(b, 3), nil })))
+	p := dialGRPC(t, s.Addr("port0"))
+	for _, call := range []struct {
+		method string
+		n      int
+		status string
+	}{{"Double", 100, "0"}, {"Double", 101, "8 a message over the limit of 100 bytes"}, {"Triple", 66, "0"}, {"Triple", 67, "8 a message of 201 bytes, limit 200"}} {
+		if a := p.call("/test/"+call.method, []string{strings.Repeat("x", call.n)}); a.status != call.status {
+			t.Errorf("%s of %d bytes: %q", call.method, call.n, a.status)
+		}
 	}
 }
 

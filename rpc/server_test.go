@@ -156,6 +156,7 @@ func TestServerOptions(t *testing.T) {
 		"KeepAlive is -1ns":  with(func(p *PortOptions) { p.Pool.KeepAlive = -1 }),
 		"InFlight is -1":     with(func(p *PortOptions) { p.InFlight = -1 }),
 		"MaxPayload is -1":   with(func(p *PortOptions) { p.MaxPayload = -1 }),
+		"MaxResponse is -1":  with(func(p *PortOptions) { p.MaxResponse = -1 }),
 		"Ordering is 9":      with(func(p *PortOptions) { p.Ordering = 9 }),
 		"Options.Core is 20": with(func(p *PortOptions) { p.Pool.Threads, p.Pool.CoreThreads = 10, 20 }),
 	} {
