@@ -84,6 +84,9 @@ func TestGeneratedServer(t *testing.T) {
 	if err := s.SendMsg(&greeterpb.HelloRequest{}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.CloseSend(); err != nil {
+		t.Error(err)
+	}
 	if err := s.RecvMsg(&reply); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a method that is not there: %v", err)
 	}

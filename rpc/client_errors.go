@@ -92,3 +92,31 @@ func tooLongResponse(err error) (id uint64, v *frame.ViolationError) {
 	}
 	return 0, nil
 }
+
+// kindCodes are the codes of what fails without a Status of a server, the first one that matches.
+var kindCodes = []struct {
+	kind error
+	code Code
+}{
+	{ErrDeadline, CodeDeadlineExceeded}, {context.DeadlineExceeded, CodeDeadlineExceeded}, {ErrCanceled, CodeCanceled}, {context.Canceled, CodeCanceled},
+	{ErrBusy, CodeResourceExhausted}, {ErrTooLarge, CodeResourceExhausted}, {ErrUnavailable, CodeUnavailable}, {ErrConnection, CodeUnavailable}, {ErrClosed, CodeUnavailable},
+	{ErrNotFound, CodeUnimplemented}, {ErrUnauthenticated, CodeUnauthenticated}, {ErrBadRequest, CodeInvalidArgument}, {ErrInternal, CodeInternal},
+	{ErrResponse, CodeInternal}, {ErrProtocol, CodeInternal},
+}
+
+// CodeOf returns the code of gRPC for the error of a call, by any client of this package: that of the server's Status, or
+// what comes next to the kind of the error. It is CodeOK for nil, and CodeUnknown for other errors.
+func CodeOf(err error) Code {
+	if err == nil {
+		return CodeOK
+	}
+	if s, ok := errors.AsType[*Status](err); ok {
+		return s.code()
+	}
+	for _, k := range kindCodes {
+		if errors.Is(err, k.kind) {
+			return k.code
+		}
+	}
+	return CodeUnknown
+}

@@ -244,6 +244,8 @@ func (cl *GRPCClient) lost(ctx context.Context, e *Error, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		e.Executed, e.Err = ExecutedMaybe, contextCause(ctx)
+	case ranOut(ctx, err):
+		e.Executed, e.Err = ExecutedMaybe, errDeadline
 	case errors.Is(err, http2.ErrTransportClosed):
 		e.Executed, e.Err = ExecutedMaybe, ErrClosed
 	default:
@@ -253,4 +255,12 @@ func (cl *GRPCClient) lost(ctx context.Context, e *Error, err error) error {
 		e.Err = &causeError{kinds: []error{ErrConnection}, text: err.Error(), cause: err}
 	}
 	return e
+}
+
+// ranOut reports whether err is the server's way to end a call at its deadline, of which the client's timer tells a moment
+// later.
+func ranOut(ctx context.Context, err error) bool {
+	s, ok := errors.AsType[*http2.StreamError](err)
+	by, limited := ctx.Deadline()
+	return ok && limited && s.Remote && s.Code == http2.CodeCancel && !time.Now().Before(by)
 }

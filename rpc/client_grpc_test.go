@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -357,6 +360,77 @@ func TestGRPCClientRaw(t *testing.T) {
 	for i, b := range kept {
 		if want := strings.Repeat(string(rune('1'+i)), 3000); string(b) != want {
 			t.Errorf("message %d is %.20q", i+1, b)
+		}
+	}
+}
+
+// TestCodeOf: every error of a call has a code, whatever client has made it.
+func TestCodeOf(t *testing.T) {
+	wrap := func(e *Error) error { return fmt.Errorf("around: %w", e) }
+	for _, c := range []struct {
+		err  error
+		code Code
+	}{
+		{nil, CodeOK}, {errors.New("mine"), CodeUnknown}, {Statusf(CodeDataLoss, "lost"), CodeDataLoss}, {&Status{}, CodeUnknown},
+		{wrap(&Error{Status: frame.StatusAppError, Err: Statusf(CodeNotFound, "no")}), CodeNotFound},
+		{wrap(&Error{Status: frame.StatusAppError}), CodeUnknown}, {wrap(&Error{Status: frame.StatusBusy}), CodeResourceExhausted},
+		{wrap(&Error{Status: frame.StatusTooLarge}), CodeResourceExhausted}, {wrap(&Error{Status: frame.StatusDeadlineExceeded}), CodeDeadlineExceeded},
+		{wrap(&Error{Status: frame.StatusCanceled}), CodeCanceled}, {wrap(&Error{Status: frame.StatusUnavailable}), CodeUnavailable},
+		{wrap(&Error{Status: frame.StatusNotFound}), CodeUnimplemented}, {wrap(&Error{Status: frame.StatusBadRequest}), CodeInvalidArgument},
+		{wrap(&Error{Status: frame.StatusInternal}), CodeInternal}, {wrap(&Error{Status: frame.StatusUnauthenticated}), CodeUnauthenticated},
+		{wrap(&Error{Status: frame.StatusProtocolError}), CodeInternal}, {wrap(&Error{Err: errDeadline}), CodeDeadlineExceeded},
+		{wrap(&Error{Err: errClosed}), CodeUnavailable}, {wrap(&Error{Err: errNoAddress}), CodeUnavailable}, {context.Canceled, CodeCanceled},
+	} {
+		if got := CodeOf(c.err); got != c.code {
+			t.Errorf("%v: %v, want %v", c.err, got, c.code)
+		}
+	}
+}
+
+// TestGRPCClientDetails: a client has the details of a status as messages; one whose type the program lacks stays an Any, and a method may pass on all.
+func TestGRPCClientDetails(t *testing.T) {
+	lacks := &anypb.Any{TypeUrl: "type.googleapis.com/nobody.Knows", Value: []byte{8, 1}}
+	first := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test:", Raw("Fail", func(context.Context, []byte) ([]byte, error) {
+		return nil, &Status{Code: CodeAborted, Message: "m", Details: []proto.Message{wrapperspb.String("more"), lacks}}
+	})))
+	cl := newGRPC(t, first, nil)
+	key := Key{Interface: "test"}
+	second := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test:", Raw("Fail", func(ctx context.Context, b []byte) ([]byte, error) {
+		_, err := Invoke[[]byte](ctx, cl, key, "Fail", b)
+		return nil, err
+	})))
+	for _, from := range []*GRPCClient{cl, newGRPC(t, second, nil)} {
+		_, err := Invoke[[]byte](testkit.Context(t), from, key, "Fail", []byte{})
+		s, ok := errors.AsType[*Status](err)
+		if !ok || len(s.Details) != 2 || !proto.Equal(s.Details[0], wrapperspb.String("more")) || !proto.Equal(s.Details[1], lacks) {
+			t.Errorf("%v %v", err, s)
+		}
+	}
+}
+
+// lateContext is a context whose deadline has passed, and whose timer has not fired yet.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now(), true }
+
+// TestGRPCClientDeadlineOfServer: a server that ends a call at its deadline, a moment before the client does, has not
+// cancelled it.
+func TestGRPCClientDeadlineOfServer(t *testing.T) {
+	reset := func(remote bool) error {
+		return fmt.Errorf("around: %w", &http2.StreamError{Stream: 1, Code: http2.CodeCancel, Remote: remote})
+	}
+	late, plain := lateContext{context.Background()}, context.Background()
+	for _, c := range []struct {
+		ctx    context.Context
+		remote bool
+		begun  Code
+		code   Code
+	}{{late, true, CodeDeadlineExceeded, CodeDeadlineExceeded}, {late, false, CodeUnavailable, CodeUnavailable}, {plain, true, CodeCanceled, CodeUnavailable}} {
+		if err := (*GRPCClient)(nil).lost(c.ctx, &Error{}, reset(c.remote)); CodeOf(err) != c.code {
+			t.Errorf("before the response: %v", err)
+		}
+		if err := (&grpcInput{ctx: c.ctx, e: &Error{}}).reset(reset(c.remote)); CodeOf(err) != c.begun {
+			t.Errorf("inside the response: %v", err)
 		}
 	}
 }

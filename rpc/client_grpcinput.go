@@ -38,16 +38,22 @@ func (in *grpcInput) one(into any) error {
 		var more []byte
 		switch err = in.nextBytes(&more); {
 		case err == nil:
-			return in.fail(frame.StatusProtocolError, "the server has sent more than one message")
+			return in.miscounted("the server has sent more than one message")
 		case err == io.EOF: //nolint:errorlint // next returns it bare
 			return nil
 		}
 		return err
 	}
 	if err == io.EOF { //nolint:errorlint // next returns it bare
-		return in.fail(frame.StatusProtocolError, "the server has sent no message, and no error")
+		return in.miscounted("the server has sent no message, and no error")
 	}
 	return err
+}
+
+// miscounted fails a call that has another number of responses than one. The gRPC project has a code for that.
+func (in *grpcInput) miscounted(text string) error {
+	in.e.Err = &Status{Code: CodeUnimplemented, Message: text}
+	return in.fail(frame.StatusProtocolError, text)
 }
 
 // next decodes the next message into v. The error is io.EOF after the last one of a call that has succeeded.
@@ -94,6 +100,8 @@ func (in *grpcInput) nextBytes(into *[]byte) error {
 	case in.ctx.Err() != nil:
 		in.e.Err = contextCause(in.ctx)
 		in.end = in.e
+	case err == io.ErrUnexpectedEOF: //nolint:errorlint // bare: the end of the response, and not that of its connection
+		return in.fail(frame.StatusProtocolError, "the response ends inside a message")
 	default:
 		if large, ok := errors.AsType[*grpcwire.TooLargeError](err); ok {
 			return in.fail(frame.StatusTooLarge, large.Error())
@@ -105,6 +113,10 @@ func (in *grpcInput) nextBytes(into *[]byte) error {
 
 // reset returns the error of a response that was cut short.
 func (in *grpcInput) reset(err error) error {
+	if ranOut(in.ctx, err) {
+		in.e.Err = errDeadline
+		return in.e
+	}
 	if s, ok := errors.AsType[*http2.StreamError](err); ok && s.Remote && s.Code == http2.CodeCancel {
 		in.e.Status, in.e.Message = frame.StatusCanceled, "the server has cancelled the call"
 		return in.e
@@ -125,28 +137,36 @@ func (in *grpcInput) check() error {
 	if in.o.header != nil {
 		*in.o.header = responsePairs(h)
 	}
-	if h.Get("Grpc-Status") != "" {
+	if h.Get("Grpc-Status") != "" && in.resp.Body == http.NoBody { // otherwise the trailer has it
 		return in.status(h)
 	}
 	if kind := h.Get("Content-Type"); in.resp.StatusCode != http.StatusOK || !strings.HasPrefix(kind, contentType) {
-		in.e.Status = statusOfHTTP(in.resp.StatusCode)
+		code := codeOfHTTP(in.resp.StatusCode)
+		if in.e.Status = statusOfCode(code); in.e.Status == frame.StatusAppError {
+			in.e.Status = frame.StatusProtocolError
+		}
 		in.e.Message = fmt.Sprintf("the server has answered with HTTP status %d and content type %q", in.resp.StatusCode, clip(kind))
+		in.e.Err = &Status{Code: code, Message: in.e.Message}
 		return in.e
 	}
 	return nil
 }
 
-// statusOfHTTP returns what a status of HTTP means for a call, as the gRPC project maps them.
-func statusOfHTTP(status int) frame.Status {
+// codeOfHTTP returns what a status of HTTP means for a call, as the gRPC project maps them.
+func codeOfHTTP(status int) Code {
 	switch status {
+	case http.StatusBadRequest:
+		return CodeInternal
 	case http.StatusUnauthorized:
-		return frame.StatusUnauthenticated
+		return CodeUnauthenticated
+	case http.StatusForbidden:
+		return CodePermissionDenied
 	case http.StatusNotFound:
-		return frame.StatusNotFound
+		return CodeUnimplemented
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return frame.StatusUnavailable
+		return CodeUnavailable
 	}
-	return frame.StatusProtocolError
+	return CodeUnknown
 }
 
 // status returns the error of a call by the fields of its end, io.EOF if it has succeeded.
@@ -164,8 +184,8 @@ func (in *grpcInput) status(h http.Header) error {
 		return io.EOF
 	}
 	s := &Status{Code: Code(n), Message: grpcwire.UnescapeMessage(h.Get("Grpc-Message"))}
-	if b, err := grpcwire.DecodeBinary(h.Get("Grpc-Status-Details-Bin")); err == nil && b != "" {
-		s.raw = []byte(b)
+	if b, err := grpcwire.DecodeBinary(h.Get("Grpc-Status-Details-Bin")); err == nil {
+		s.unpack([]byte(b))
 	}
 	if ms, err := strconv.ParseInt(h.Get("Grpc-Retry-Pushback-Ms"), 10, 32); err == nil && ms > 0 {
 		s.RetryAfter = time.Duration(ms) * time.Millisecond

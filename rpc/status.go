@@ -59,12 +59,10 @@ func (c Code) String() string {
 type Status struct {
 	Code    Code // CodeOK in an error is CodeUnknown
 	Message string
-	Details []proto.Message // what else the client is told, by gRPC only
+	Details []proto.Message // what else the client is told, not by the frame protocol; on a client an *anypb.Any if the program lacks its type
 
 	// RetryAfter is when the client may try again, its grpc-retry-pushback-ms; 0 = no advice.
 	RetryAfter time.Duration
-
-	raw []byte // a google.rpc.Status from elsewhere, in place of Details
 }
 
 // Statusf returns a *Status with a formatted message.
@@ -90,8 +88,8 @@ func (s *Status) code() Code {
 
 // details returns the google.rpc.Status of a status that has details, nil otherwise.
 func (s *Status) details() ([]byte, error) {
-	if s.raw != nil || len(s.Details) == 0 {
-		return s.raw, nil
+	if len(s.Details) == 0 {
+		return nil, nil
 	}
 	w := grpcwire.Status{Code: uint32(s.code()), Message: s.Message}
 	for _, m := range s.Details {
@@ -102,6 +100,14 @@ func (s *Status) details() ([]byte, error) {
 		w.Details = append(w.Details, a)
 	}
 	return w.Append(nil), nil
+}
+
+// unpack takes the details of a google.rpc.Status, up to what is none.
+func (s *Status) unpack(b []byte) {
+	w, _ := grpcwire.ParseStatus(b)
+	for _, a := range w.Details {
+		s.Details = append(s.Details, a.Unpack())
+	}
 }
 
 // framed returns what a client by the frame protocol is told of s.
@@ -182,7 +188,8 @@ func foreignStatus(err error) *Status {
 				s.Message = m.ProtoReflect().Get(f).String()
 			}
 			if f := fields.ByNumber(3); f != nil && f.IsList() && m.ProtoReflect().Get(f).List().Len() > 0 {
-				s.raw, _ = proto.Marshal(m) // what does not encode has no details
+				b, _ := proto.Marshal(m) // what does not encode has no details
+				s.unpack(b)
 			}
 			return s
 		}

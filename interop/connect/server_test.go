@@ -37,7 +37,7 @@ const conformancePackage = "connectrpc/conformance/v1/"
 // loadConformance compiles the files in dir, and makes their messages known to the program, for those inside of an Any.
 func loadConformance(dir string) (*conformance, error) {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{dir}})}
-	files, err := c.Compile(context.Background(), conformancePackage+"config.proto", conformancePackage+"service.proto", conformancePackage+"server_compat.proto")
+	files, err := c.Compile(context.Background(), conformancePackage+"config.proto", conformancePackage+"service.proto", conformancePackage+"server_compat.proto", conformancePackage+"client_compat.proto")
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // Status is a google.rpc.Status, the content of grpc-status-details-bin.
@@ -23,13 +24,25 @@ type Any struct {
 // typePrefix is what precedes the full name of a message in its type URL.
 const typePrefix = "type.googleapis.com/"
 
-// Pack returns m as an Any.
+// Pack returns m as an Any. What is one already stays as it is.
 func Pack(m proto.Message) (Any, error) {
+	if a, ok := m.(*anypb.Any); ok {
+		return Any{a.GetTypeUrl(), a.GetValue()}, nil
+	}
 	b, err := proto.Marshal(m)
 	if err != nil {
 		return Any{}, err //nolint:wrapcheck // the caller names the message
 	}
 	return Any{typePrefix + string(m.ProtoReflect().Descriptor().FullName()), b}, nil
+}
+
+// Unpack returns the message in a, or a itself if the program does not have its type or it is none.
+func (a Any) Unpack() proto.Message {
+	whole := &anypb.Any{TypeUrl: a.TypeURL, Value: a.Value}
+	if m, err := whole.UnmarshalNew(); err == nil {
+		return m
+	}
+	return whole
 }
 
 // Fields of google.rpc.Status and google.protobuf.Any.
