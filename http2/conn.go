@@ -75,6 +75,7 @@ func (d *decoder) HandleOpen(ctx *eddy.Context) error {
 		return err
 	}
 	sc.control(d.f.hello)
+	sc.limitAge()
 	if sc.conn.Draining() { // the event has passed before this handler came
 		sc.drain()
 	}
@@ -215,9 +216,17 @@ func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 // drainGrace is how long a draining connection still takes new requests, which may be on their way.
 const drainGrace = 250 * time.Millisecond
 
-// drain tells the client to send no more requests, and refuses those that begin after drainGrace (RFC 9113 section 6.8). The
-// engine ends the connection when nothing is in flight.
+// drain tells the client to send no more requests. The engine ends the connection when nothing is in flight.
 func (sc *serverConn) drain() {
+	sc.goAway(func() {
+		sc.finalID = sc.lastID
+		sc.control(appendGoAway(nil, sc.finalID, CodeNo, ""))
+	})
+}
+
+// goAway tells the client to send no more requests, and after drainGrace calls refuse, which refuses those that begin from
+// then on (RFC 9113 section 6.8).
+func (sc *serverConn) goAway(refuse func()) {
 	if sc.draining || sc.state == stateOver {
 		return
 	}
@@ -225,8 +234,7 @@ func (sc *serverConn) drain() {
 	sc.control(appendGoAway(nil, 1<<31-1, CodeNo, ""))
 	sc.conn.Begin()
 	_, err := sc.ctx.After(drainGrace, func() {
-		sc.finalID = sc.lastID
-		sc.control(appendGoAway(nil, sc.finalID, CodeNo, ""))
+		refuse()
 		sc.conn.End()
 	})
 	if err != nil { // the connection is ending

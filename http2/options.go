@@ -61,6 +61,12 @@ type Options struct {
 	// Server.MinWriteRate over that time. Then the stream is reset. The same time holds for a client that takes nothing of
 	// what is queued on the connection, which then closes. Default 60 s; negative: none.
 	WriteTimeout time.Duration
+
+	// MaxAge is how long a connection takes requests, a tenth more or less, so that clients come back to a balancer and not
+	// all at once. Then the client is told GOAWAY, and the connection ends with its requests. Default 0: no limit.
+	MaxAge time.Duration
+	// MaxAgeGrace is how long the requests in flight may take after MaxAge. Then they are reset. Default 0: no limit.
+	MaxAgeGrace time.Duration
 }
 
 const (
@@ -120,5 +126,6 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		*f.value = max(*f.value, 0)
 	}
+	o.MaxAge, o.MaxAgeGrace = max(o.MaxAge, 0), max(o.MaxAgeGrace, 0)
 	return o, nil
 }

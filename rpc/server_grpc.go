@@ -41,6 +41,8 @@ func (p *port) buildGRPC() {
 		HeaderTimeout: cmp.Or(p.o.ReadTimeout, frame.DefaultReadTimeout),
 		BodyTimeout:   -1, // a stream may be silent
 		IdleTimeout:   cmp.Or(p.o.IdleTimeout, frame.DefaultIdleTimeout),
+		MaxAge:        p.o.MaxAge,
+		MaxAgeGrace:   p.o.MaxAgeGrace,
 	}
 	if p.speaks(ProtocolGRPC) {
 		o.Calls = g.follow

@@ -169,6 +169,17 @@ func TestGRPCLateStream(t *testing.T) {
 	}
 }
 
+// TestGRPCMaxAge: a port's connections end at their age, and calls go on by others.
+func TestGRPCMaxAge(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{MaxAge: 20 * time.Millisecond, MaxAgeGrace: time.Minute}}}), greeter(t, "/test:"))
+	p := dialGRPC(t, s.Addr("port0"))
+	for s.Stats().Ports["port0"].Engine.Accepted < 2 {
+		if a := p.call("/test/Hello", []string{`{"name":"a"}`}); a.status != "0" {
+			t.Fatalf("%q", a.status)
+		}
+	}
+}
+
 // TestGRPCLimits: requests and responses have limits of their own.
 func TestGRPCLimits(t *testing.T) {
 	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{MaxPayload: 100, MaxResponse: 200}}}), newService(t, "/test:",

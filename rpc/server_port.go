@@ -43,6 +43,9 @@ type PortOptions struct {
 	ReadTimeout time.Duration // from the first byte of a frame to its last; 0 = frame.DefaultReadTimeout, negative = none
 	IdleTimeout time.Duration // of connections; 0 = frame.DefaultIdleTimeout, negative = none
 
+	MaxAge      time.Duration // of connections by HTTP/2, a tenth more or less; then their clients connect anew. 0 = no limit
+	MaxAgeGrace time.Duration // that calls in flight have after MaxAge; 0 = no limit
+
 	Accepts int         // open connections at most; 0 = no limit
 	Loops   int         // number of the port's own; 0 = GOMAXPROCS
 	Group   *eddy.Group // loops shared with others; nil = own ones
