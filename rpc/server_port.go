@@ -205,7 +205,7 @@ func (p *port) check() error {
 		number = "0"
 	}
 	p.addr = net.JoinHostPort(host, number)
-	return nil
+	return checkOrigins(p.o.Origins)
 }
 
 // init builds the pipeline of a connection.

@@ -2,8 +2,10 @@ package rpc
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -114,6 +116,17 @@ func refuse(w http.ResponseWriter, why string, status int) {
 		w.Header().Set("Accept-Post", webwire.AcceptPost)
 	}
 	http.Error(w, why, status)
+}
+
+// checkOrigins returns what of PortOptions.Origins no browser would ever say.
+func checkOrigins(list []string) error {
+	for _, origin := range list {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
+			return fmt.Errorf("PortOptions.Origins has %q: want https://host, https://host:port, or *", origin)
+		}
+	}
+	return nil
 }
 
 // allowOrigin says to a browser that a page of another origin may read the answer, if PortOptions.Origins has that origin.

@@ -306,3 +306,40 @@ func (r *reader) syntax(err error) error {
 	e.Problem = "is no YAML: " + strings.Join(strings.Fields(e.Problem), " ")
 	return e
 }
+
+func list[T any](s []T, name func(T) string) string {
+	const most = 10
+	var b strings.Builder
+	for i, v := range s {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(s)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name(v))
+	}
+	return b.String()
+}
+
+// names takes a list of names, or one text of names with commas between them.
+func names(r *reader, dst *[]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, key string) {
+		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+			for name := range strings.SplitSeq(n.Value, ",") {
+				*dst = append(*dst, strings.TrimSpace(name))
+			}
+			return
+		}
+		if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+			r.fail(n, key, shown(n), "is no list of names")
+			return
+		}
+		for i, item := range r.items(n, key, maxAddresses) {
+			var name string
+			text(r, &name)(item, fmt.Sprintf("%s[%d]", key, i))
+			*dst = append(*dst, name)
+		}
+	}
+}

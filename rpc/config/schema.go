@@ -70,6 +70,7 @@ type protocol struct {
 	idle           time.Duration
 	connectQueue   int
 	connectWarning int
+	wires          wires
 	node           *yaml.Node
 }
 
@@ -232,7 +233,7 @@ func (d *document) parseProtocols(r *reader) func(*yaml.Node, string) {
 
 func (p *protocol) parse(r *reader, n *yaml.Node, path string) {
 	var host string
-	seen := r.fields(n, path, append(p.pool.fields(r),
+	seen := r.fields(n, path, append(append(p.pool.fields(r), p.wires.fields(r)...),
 		field{name: "host", parse: text(r, &host)},
 		field{name: "port", parse: integer(r, &p.port, -1, maxPort)},
 		field{name: "dispatcher", old: "dispather", parse: choice(r, &p.dispatcher, rpc.ParseDispatcher, dispatchers)},
@@ -322,27 +323,6 @@ func (s *service) parse(r *reader, n *yaml.Node, path string) {
 		if err := part.key.Validate(); err != nil {
 			at := s.place(part.name)
 			r.fail(at, join(path, part.name), shown(at), "cannot be part of a key: it has no '/', ':', space or control character, and the interface is not empty")
-		}
-	}
-}
-
-// names takes a list of names, or one text of names with commas between them.
-func names(r *reader, dst *[]string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, key string) {
-		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
-			for name := range strings.SplitSeq(n.Value, ",") {
-				*dst = append(*dst, strings.TrimSpace(name))
-			}
-			return
-		}
-		if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-			r.fail(n, key, shown(n), "is no list of names")
-			return
-		}
-		for i, item := range r.items(n, key, maxAddresses) {
-			var name string
-			text(r, &name)(item, fmt.Sprintf("%s[%d]", key, i))
-			*dst = append(*dst, name)
 		}
 	}
 }
@@ -463,20 +443,4 @@ func (d *document) resolvePool(r *reader, s *service, path string) {
 	if (s.pool != "" || s.executor != nil) && !d.application.isolation {
 		r.warn(s.place("executor"), path+".executor", "has no effect: executor-management-mode is default, not isolation")
 	}
-}
-
-func list[T any](s []T, name func(T) string) string {
-	const most = 10
-	var b strings.Builder
-	for i, v := range s {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more", len(s)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(name(v))
-	}
-	return b.String()
 }

@@ -69,7 +69,7 @@ func (d *document) config(r *reader) *Config {
 }
 
 func (p *protocol) options() rpc.PortOptions {
-	return rpc.PortOptions{
+	o := rpc.PortOptions{
 		Name:           p.name,
 		Addr:           p.addr(),
 		Dispatcher:     p.dispatcher,
@@ -83,6 +83,8 @@ func (p *protocol) options() rpc.PortOptions {
 		ConnectQueue:   p.connectQueue,
 		ConnectWarning: p.connectWarning,
 	}
+	p.wires.set(&o)
+	return o
 }
 
 func (s *service) options() Service {

@@ -37,6 +37,11 @@ protocols:
   tri:
     host: '::1'
     port: -1
+    speaks: [grpc, web]
+    origins: ['https://a.example', 'http://localhost:3000', '*']
+    max-response: 131072
+    max-age: 30m
+    max-age-grace: 1m
 pools:
   p: {threadpool: cached, threads: 10, corethreads: 1, queues: 2, alive: 60s}
 services:
@@ -83,7 +88,10 @@ func TestEveryKey(t *testing.T) {
 		Name: "frame", Addr: "127.0.0.1:20002", Dispatcher: rpc.DispatchConnection,
 		Pool:     rpc.PoolOptions{Kind: rpc.PoolEager, Threads: 20, CoreThreads: 5, Queue: 30, KeepAlive: 90 * time.Second},
 		Ordering: responder.ByRequest, InFlight: 77, MaxPayload: 65536, IdleTimeout: 90 * time.Second, Accepts: 400, Loops: 3, ConnectQueue: 500, ConnectWarning: 400,
-	}, {Name: "tri", Addr: "[::1]:0"}}
+	}, {
+		Name: "tri", Addr: "[::1]:0", Protocols: []rpc.Protocol{rpc.ProtocolGRPC, rpc.ProtocolWeb}, Origins: []string{"https://a.example", "http://localhost:3000", "*"},
+		MaxResponse: 131072, MaxAge: 30 * time.Minute, MaxAgeGrace: time.Minute,
+	}}
 	if !reflect.DeepEqual(c.Server.Ports, wantPorts) {
 		t.Errorf("ports\n%+v\nwant\n%+v", c.Server.Ports, wantPorts)
 	}
