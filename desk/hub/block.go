@@ -54,7 +54,7 @@ func (h *Hub) closeBlocked(contact string, by store.Actor, note string) {
 	}
 }
 
-// blockMove closes one conversation. If the store does not answer, it is tried again for a while. After a crash Start
+// blockMove closes one conversation of a contact who is blocked or erased. If the store does not answer, it is tried again for a while. After a crash Start
 // does it.
 func (h *Hub) blockMove(m store.Move, attempt int) {
 	retry := func() {
@@ -67,6 +67,7 @@ func (h *Hub) blockMove(m store.Move, attempt int) {
 	h.execute(m.Conv, m, func(out store.Outcome) {
 		switch {
 		case out.Err == nil, errors.Is(out.Err, store.ErrConflict): // closed already
+			h.o.Erased() // what is left of an erased contact has waited for this
 		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy):
 			retry()
 		default:

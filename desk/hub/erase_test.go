@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -67,5 +68,30 @@ func TestEraseContact(t *testing.T) {
 	}
 	if asked.Load() != 1 {
 		t.Errorf("the rest was asked for %d times", asked.Load())
+	}
+}
+
+// TestErasedBeforeACrash: a contact was erased, and the hub ended before it had closed the chats. The next one closes them, and asks for what is
+// left, which could not be removed before.
+func TestErasedBeforeACrash(t *testing.T) {
+	var asked atomic.Int64
+	r := newRig(t, Options{Limits: testLimits(), Erased: func() { asked.Add(1) }})
+	c := r.chat()
+	r.halt()
+	r.ok(r.db.EraseContact(r.ctx, c.contact))
+	if d, err := r.db.EraseMore(r.ctx, 1000); err != nil || d.More || r.conversation(c.now).State == store.Closed {
+		t.Fatalf("%+v, %v, %+v", d, err, r.conversation(c.now))
+	}
+	asked.Store(0)
+	r.startHub()
+	r.waitFor("the rest to be asked for", func() bool { return asked.Load() > 0 })
+	if conv := r.conversation(c.now); conv.State != store.Closed {
+		t.Errorf("%+v", conv)
+	}
+	if _, err := r.db.EraseMore(r.ctx, 1000); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.db.Cold().Conversation(r.ctx, c.now); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the chat is there: %v", err)
 	}
 }
