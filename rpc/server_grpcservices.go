@@ -37,27 +37,27 @@ func (s *Server) exportGRPCServices(g *grpcPort) {
 }
 
 // health returns the status of a service by its interface or its key, and a channel that is closed when it may change.
-// "" is the server.
-func (s *Server) health(service string) (grpcwire.Health, <-chan struct{}) {
+// "" is the server. When the server ends, nothing changes any more.
+func (s *Server) health(service string) (h grpcwire.Health, changed <-chan struct{}, ending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == serverEnding {
-		return grpcwire.NotServing, s.changed
+		return grpcwire.NotServing, s.changed, true
 	}
 	if service == "" {
-		return grpcwire.Serving, s.changed
+		return grpcwire.Serving, s.changed, false
 	}
-	h := grpcwire.ServiceUnknown
+	h = grpcwire.ServiceUnknown
 	for _, r := range s.registrations {
 		if r.svc.key.Interface != service && r.svc.key.String() != service {
 			continue
 		}
 		if r.serving.Load() {
-			return grpcwire.Serving, s.changed
+			return grpcwire.Serving, s.changed, false
 		}
 		h = grpcwire.NotServing
 	}
-	return h, s.changed
+	return h, s.changed, false
 }
 
 // healthChanged tells those that watch. s.mu is held.
@@ -71,7 +71,7 @@ func (s *Server) grpcCheck(_ context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, Statusf(CodeInvalidArgument, "%v", err)
 	}
-	h, _ := s.health(service)
+	h, _, _ := s.health(service)
 	if h == grpcwire.ServiceUnknown {
 		return nil, Statusf(CodeNotFound, "no service %q", service)
 	}
@@ -89,14 +89,14 @@ func (s *Server) grpcWatch(ctx context.Context, stream Stream) error {
 		return Statusf(CodeInvalidArgument, "%v", err)
 	}
 	for last := grpcwire.Health(0); ; {
-		h, changed := s.health(service)
+		h, changed, ending := s.health(service)
 		if h != last {
 			if err := stream.Send(grpcwire.AppendHealthResponse(nil, h)); err != nil {
 				return err
 			}
 			last = h
 		}
-		if s.isEnding() {
+		if ending {
 			return nil // a stream without an end would keep the drain waiting
 		}
 		select {
@@ -105,12 +105,6 @@ func (s *Server) grpcWatch(ctx context.Context, stream Stream) error {
 			return ctx.Err()
 		}
 	}
-}
-
-func (s *Server) isEnding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state == serverEnding
 }
 
 // grpcReflect answers questions about services and types, out of the descriptors that the program has.

@@ -63,24 +63,24 @@ func (h *webPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	c, x := &grpcCall{g: h.g, web: true}, &webExchange{w: w, r: r, kind: r.Header.Get("Content-Type"), limit: h.g.limit}
+	c, x := &grpcCall{g: h.g, web: true}, &webExchange{w: w, r: r, kind: r.Header.Get("Content-Type"), limit: h.g.limit, body: webBody{from: r.Body}}
 	head := grpcHead{method: http.MethodPost, path: r.URL.Path}
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodGet:
 		if t := h.find(r); t != nil && !t.method.safe {
-			notAllowed(w, "POST", "OPTIONS")
+			x.notAllowed("POST", "OPTIONS")
 			return
 		}
 		c.get = true
 		x.takeQuery(c, &head)
 	default:
-		notAllowed(w, "POST", "GET", "OPTIONS")
+		x.notAllowed("POST", "GET", "OPTIONS")
 		return
 	}
 	var ok bool
 	if x.form, c.kind, ok = webwire.ParseContentType(x.kind); !ok || c.get && x.form != webwire.Unary {
-		refuse(w, "this port serves calls by gRPC, gRPC-Web and Connect: want one of their content types", http.StatusUnsupportedMediaType)
+		x.refuse("this port serves calls by gRPC, gRPC-Web and Connect: want one of their content types", http.StatusUnsupportedMediaType)
 		return
 	}
 	for name, values := range r.Header {
@@ -95,27 +95,12 @@ func (h *webPort) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.refusal == nil {
 		if why, status := x.unfit(c.target.method); status != 0 {
-			refuse(w, why, status)
+			x.refuse(why, status)
 			return
 		}
 		c.zip = c.zip && x.takesGzip
 	}
 	x.serve(c)
-}
-
-// notAllowed refuses a request by its method.
-func notAllowed(w http.ResponseWriter, allowed ...string) {
-	list := strings.Join(allowed, ", ")
-	w.Header().Set("Allow", list)
-	refuse(w, "this port serves calls: want one of "+list, http.StatusMethodNotAllowed)
-}
-
-// refuse answers a request that is no call.
-func refuse(w http.ResponseWriter, why string, status int) {
-	if status == http.StatusUnsupportedMediaType {
-		w.Header().Set("Accept-Post", webwire.AcceptPost)
-	}
-	http.Error(w, why, status)
 }
 
 // checkOrigins returns what of PortOptions.Origins no browser would ever say.

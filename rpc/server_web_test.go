@@ -214,6 +214,7 @@ func TestWebMetadata(t *testing.T) {
 				out            string
 			}{
 				{"/test/Wait", "application/json", "", []string{"Connect-Timeout-Ms", "5"}, 504, `{"code":"deadline_exceeded","message":"context deadline exceeded"}`},
+				{"/test/Wait", "application/json", "", []string{"Triple-Timeout-Ms", "5", "Triple-Protocol-Version", "0.1.0"}, 504, `{"code":"deadline_exceeded","message":"context deadline exceeded"}`},
 				{"/test/Late", "application/json", "", []string{"Connect-Timeout-Ms", "5"}, 504, `{"code":"deadline_exceeded","message":"context deadline exceeded"}`},
 				{"/test/Wait", "application/grpc-web", prefixed(0, ""), []string{"Grpc-Timeout", "5m"}, 200, prefixed(0x80, "grpc-status: 4\r\ngrpc-message: context deadline exceeded\r\n")},
 				{"/test/Echo", "application/json", "", []string{"Connect-Timeout-Ms", "soon"}, 400, `{"code":"invalid_argument","message":"Connect-Timeout-Ms \"soon\": want up to 10 digits"}`},
@@ -282,6 +283,34 @@ func TestWebOrigins(t *testing.T) {
 			if resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST, OPTIONS" {
 				t.Errorf("GET: %d %v", resp.StatusCode, resp.Header)
 			}
+		}
+	}
+}
+
+// TestWebLeftBody: a response to a request whose rest nobody reads says that the connection ends; the others keep it.
+func TestWebLeftBody(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{MaxPayload: 100}}}), greeter(t, "/test:"), streams(t))
+	p := webPeers(t, s.Addr("port0"))["HTTP/1.1"]
+	for _, call := range []struct {
+		path, kind, in string
+		closes         bool
+	}{
+		{"/test/Echo", "application/json", "abc", false},
+		{"/test/Hello", "application/json", "{}", false},
+		{"/test.Streams/Count", "application/connect+json", prefixed(0, `{"name":"fail"}`), false},
+		{"/test.Streams/Sum", "application/connect+json", prefixed(0, `{"name":"a"}`), false},
+		{"/test/Echo", "text/plain", "abc", true},
+		{"/test/None", "application/connect+json", prefixed(0, "{}"), true},
+		{"/test.Streams/Sum", "application/connect+json", prefixed(0, strings.Repeat("x", 101)) + strings.Repeat("x", 300_000), true},
+	} {
+		r := p.request(context.Background(), call.path, io.MultiReader(strings.NewReader(call.in)), "Content-Type", call.kind)
+		resp, err := p.http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		if resp.Body.Close(); err != nil || resp.Close != call.closes {
+			t.Errorf("%s %s: closes %v, %v", call.path, call.kind, resp.Close, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/net/http2/hpack"
 
@@ -25,6 +26,7 @@ type webExchange struct {
 	form      webwire.Form
 	limit     int          // bytes of a message
 	get       *webwire.Get // of a call by GET
+	body      webBody
 	takesGzip bool
 
 	mu     sync.Mutex // a method may send where it does not run
@@ -33,7 +35,7 @@ type webExchange struct {
 	head   []webwire.Field // of the response, without what names the protocol
 	zip    bool
 	sent   bool   // the head
-	body   []byte // of a unary response by Connect, with its prefix
+	whole  []byte // a unary response by Connect, with its prefix
 	over   bool
 }
 
@@ -50,14 +52,14 @@ func (x *webExchange) takeQuery(c *grpcCall, h *grpcHead) {
 func (x *webExchange) take(c *grpcCall, h *grpcHead, name, value string) {
 	connect := x.form.IsConnect()
 	switch name {
-	case "content-type", "accept", "x-grpc-web":
+	case "content-type", "accept", "x-grpc-web", "triple-protocol-version":
 		return
 	case "connect-protocol-version":
 		if value != "1" {
 			h.wrong = Statusf(CodeInvalidArgument, "Connect-Protocol-Version %q: want 1", value)
 		}
 		return
-	case "connect-timeout-ms":
+	case "connect-timeout-ms", "triple-timeout-ms": // Triple is Connect by other names here
 		d, err := webwire.ParseTimeout(value)
 		if err != nil {
 			h.wrong = Statusf(CodeInvalidArgument, "%v", err)
@@ -142,9 +144,48 @@ func (x *webExchange) Peer() netip.AddrPort {
 // Body implements exchange.
 func (x *webExchange) Body() io.Reader {
 	if x.form == webwire.GRPCText {
-		return webwire.NewTextReader(x.r.Body)
+		return webwire.NewTextReader(&x.body)
 	}
-	return x.r.Body
+	return &x.body
+}
+
+// webBody is the body of a request, and knows whether it was read to its end.
+type webBody struct {
+	from  io.Reader
+	ended atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *webBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if err == io.EOF { //nolint:errorlint // what an io.Reader returns
+		b.ended.Store(true)
+	}
+	return n, err //nolint:wrapcheck // the caller tells errors of the stream apart
+}
+
+// leave has a connection by HTTP/1.1 end with the response if it is not known how much of the request is to come. A client
+// that has sent it all would take a connection that ends later for one that it can use again.
+func (x *webExchange) leave() {
+	if x.r.ProtoMajor < 2 && x.r.ContentLength < 0 && !x.body.ended.Load() {
+		x.w.Header().Set("Connection", "close")
+	}
+}
+
+// notAllowed refuses a request by its method.
+func (x *webExchange) notAllowed(allowed ...string) {
+	list := strings.Join(allowed, ", ")
+	x.w.Header().Set("Allow", list)
+	x.refuse("this port serves calls: want one of "+list, http.StatusMethodNotAllowed)
+}
+
+// refuse answers a request that is no call.
+func (x *webExchange) refuse(why string, status int) {
+	if status == http.StatusUnsupportedMediaType {
+		x.w.Header().Set("Accept-Post", webwire.AcceptPost)
+	}
+	x.leave()
+	http.Error(x.w, why, status)
 }
 
 // Whole implements exchange. A body that is cut or too long is one whose message is so.
@@ -163,7 +204,7 @@ func (x *webExchange) Whole() []byte {
 	if n := x.r.ContentLength; n > 0 && n <= int64(x.limit) {
 		b.Grow(int(n) + bytes.MinRead)
 	}
-	if _, err := b.ReadFrom(io.LimitReader(x.r.Body, int64(x.limit)+1)); err != nil {
+	if _, err := b.ReadFrom(io.LimitReader(&x.body, int64(x.limit)+1)); err != nil {
 		return b.Bytes()[:1]
 	}
 	grpcwire.Finish(b.Bytes(), 0, x.r.Header.Get("Content-Encoding") == grpcwire.Gzip)
@@ -200,7 +241,7 @@ func (x *webExchange) put(p []byte, flush bool) error {
 	case x.over:
 		return errStreamOver
 	case x.form == webwire.Unary:
-		x.body = append(x.body, p...)
+		x.whole = append(x.whole, p...)
 		return x.r.Context().Err()
 	}
 	x.sendHead(x.status)
@@ -241,6 +282,9 @@ func (x *webExchange) End(fields ...hpack.HeaderField) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
+	if !x.sent {
+		x.leave()
+	}
 	trailer := make([]webwire.Field, len(fields))
 	for i, f := range fields {
 		trailer[i] = webwire.Field{Name: f.Name, Value: f.Value}
@@ -265,11 +309,11 @@ func (x *webExchange) endUnary(end *webwire.End) {
 		x.head = append(x.head, webwire.Field{Name: "trailer-" + f.Name, Value: f.Value})
 	}
 	if end.Code == 0 {
-		if len(x.body) >= grpcwire.PrefixLen {
-			x.body = x.body[grpcwire.PrefixLen:]
+		if len(x.whole) >= grpcwire.PrefixLen {
+			x.whole = x.whole[grpcwire.PrefixLen:]
 		}
 		x.sendHead(x.status)
-		_, _ = x.w.Write(x.body)
+		_, _ = x.w.Write(x.whole)
 		return
 	}
 	if end.RetryAfter > 0 {
