@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"slices"
 	"encoding/json"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ func TestSnoozedComesBackByTime(t *testing.T) {
 	}
 	r.lists(lin, anns, true)
 	r.belongs(bens, lin)
+	r.waitFor("the customer to see what was said", func() bool { return slices.Contains(r.bodies(ann, anns), "until later") })
 	seen := len(ann.View(anns))
 	r.pass(9 * time.Minute)
 	r.pass(time.Second) // the customer would have been warned, then left
