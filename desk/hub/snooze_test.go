@@ -1,8 +1,8 @@
 package hub
 
 import (
-	"slices"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
