@@ -254,14 +254,18 @@ func value[T any](p *tab, expression string) T {
 }
 
 // until waits for an expression to become true. A page that is loading answers with an error, which counts as not yet.
-// The page itself looks again and again, for a while; asking it each time costs more than what is asked.
 func (p *tab) until(what, expression string) {
 	p.t.Helper()
-	looks := `(async () => { for (let i = 0; i < 50; i++) { if (await (` + expression + `)) return true; await new Promise((next) => setTimeout(next, 10)); } return false; })()`
 	testkit.Eventually(p.t, p.name+": "+what+"\n\t"+expression, func() bool {
-		ok, err := eval[bool](p, looks)
+		ok, err := eval[bool](p, looks(expression, 50))
 		return err == nil && ok
 	})
+}
+
+// looks is the expression whether another one became true while the page looked so many times. Asking the page each time
+// costs more than what is asked.
+func looks(expression string, times int) string {
+	return fmt.Sprintf(`(async () => { for (let i = 0; i < %d; i++) { if (await (%s)) return true; await new Promise((next) => setTimeout(next, 10)); } return false; })()`, times, expression)
 }
 
 // report checks that the server understood everything the page sent, and says of a test that has failed what is on the screen.
@@ -300,14 +304,6 @@ func (p *tab) visible(id string) {
 func (p *tab) gone(id string) {
 	p.t.Helper()
 	p.until(id+" is gone", "!"+node(id))
-}
-
-// click presses the mouse on the element as a person does.
-func (p *tab) click(id string) {
-	p.t.Helper()
-	p.until(id+" can be clicked", fmt.Sprintf(`((n) => n && !n.disabled)(%s)`, node(id)))
-	at := value[[]float64](p, fmt.Sprintf(`((n) => { n.scrollIntoView({block: 'nearest'}); const r = n.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })(%s)`, node(id)))
-	p.do("click "+id, chromedp.MouseClickXY(at[0], at[1]))
 }
 
 // press sends keys to whatever has the focus.

@@ -144,6 +144,7 @@ func TestConsoleAsksForAlertsOnce(t *testing.T) {
 	d.colleague("amy", "Amy Wood", perm.Agent, 5)
 	d.colleague("aud", "Audrey", perm.Auditor, 0)
 	p := b.open("agent", desktop, 800, "about:blank")
+	p.before(pushService) // who says yes is subscribed, too
 	p.before(unseen)
 	p.navigate(d.url("/console"))
 	connected := func() {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/chromedp"
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/internal/testkit"
@@ -272,10 +271,7 @@ func called(name string, fields bool) string {
 // presses presses what has a name.
 func (p *tab) presses(name string) {
 	p.t.Helper()
-	thing := called(name, false)
-	p.until(name+" can be pressed", `((n) => n && !n.disabled)(`+thing+`)`)
-	at := value[[]float64](p, `((n) => { n.scrollIntoView({block: 'nearest'}); const r = n.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })(`+thing+`)`)
-	p.do("press "+name, chromedp.MouseClickXY(at[0], at[1]))
+	p.pressed(name, called(name, false))
 	if name == "Log in" {
 		loginAnswered(p)
 	}

@@ -8,7 +8,49 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
+
+// middle is a function that answers with the middle of an element. It answers null while a press would miss: there is no
+// such element, it is disabled, it moves, or something lies above it. landed is set by the next press.
+const middle = `(async (find) => {
+	const place = () => {
+		const n = find();
+		if (!n || n.disabled) return null;
+		n.scrollIntoView({ block: 'nearest' });
+		const r = n.getBoundingClientRect();
+		return [r.x + r.width / 2, r.y + r.height / 2];
+	};
+	const reaches = (hit) => ((n) => n && hit && (n.contains(hit) || hit.closest('label')?.control === n))(find());
+	const before = place();
+	await new Promise((next) => setTimeout(next, 20));
+	const at = place();
+	if (!before || before.join() !== at?.join() || !reaches(document.elementFromPoint(...at))) return null;
+	document.addEventListener('pointerdown', (e) => { window.landed = reaches(e.target) ? '' : e.target.outerHTML.slice(0, 200); }, { capture: true, once: true });
+	return at;
+})`
+
+// click presses the mouse on the element with a test id, as a person does.
+func (p *tab) click(id string) {
+	p.t.Helper()
+	p.pressed(id, node(id))
+}
+
+// pressed presses the mouse in the middle of an element, once it stands still. Pages move while they are drawn, quicker
+// than people press.
+func (p *tab) pressed(what, element string) {
+	p.t.Helper()
+	var at []float64
+	testkit.Eventually(p.t, p.name+": "+what+" can be pressed\n\t"+element, func() bool {
+		found, err := eval[[]float64](p, middle+`(() => `+element+`)`)
+		at = found
+		return err == nil && len(found) == 2
+	})
+	p.do("press "+what, chromedp.MouseClickXY(at[0], at[1]))
+	if landed, err := eval[string](p, `window.landed ?? ''`); err == nil && landed != "" { // an error: the press has led to another page
+		p.t.Fatalf("%s: %s has moved, the press has landed on %s", p.name, what, landed)
+	}
+}
 
 // slowly presses the middle of an element, by mouse or by finger, lets something happen, and lets go.
 func (p *tab) slowly(finger bool, element string, meanwhile func()) {
