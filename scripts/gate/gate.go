@@ -187,25 +187,52 @@ func (g *gateRun) note(r result) {
 	fmt.Fprintf(g.out, "%s %-32s %6.1f s, processor %6.1f s\n", word, r.name(), r.wall.Seconds(), r.cpu.Seconds())
 }
 
+// A look is a test of a program that failed, or all of it; once, it is about the tests that the program had not come to.
+type look struct {
+	program
+	test  string
+	times int
+}
+
+func (l look) what() string {
+	if l.times == 1 {
+		return l.name() + " what it had not come to"
+	}
+	return strings.TrimSpace(l.name() + " " + l.test)
+}
+
+// looksAt are the looks at a program that failed.
+func looksAt(r result) (looks []look) {
+	tests := failedTests(r.output)
+	for _, test := range tests {
+		looks = append(looks, look{r.program, test, 2})
+	}
+	switch rest := r.program; {
+	case wasCut.MatchString(r.output): // tests that had not begun are no tests that passed
+		var done []string
+		for _, m := range endedTest.FindAllStringSubmatch(r.output, -1) {
+			done = append(done, "^"+m[1]+"$")
+		}
+		if rest.run.skip != "" {
+			done = append(done, rest.run.skip)
+		}
+		rest.run.skip = strings.Join(done, "|")
+		looks = append(looks, look{rest, "", 1})
+	case len(tests) == 0: // it failed as a whole
+		looks = append(looks, look{rest, "", 2})
+	}
+	return looks
+}
+
 // lookAgain runs what failed once more, twice, one at a time, and reports whether it may pass as unsteady.
 func (g *gateRun) lookAgain() bool {
-	type look struct {
-		program
-		test string
-	}
 	var looks []look
 	for _, r := range g.broken {
 		if strings.Contains(r.output, "WARNING: DATA RACE") {
 			fmt.Fprintf(g.out, "%s: a data race is one, also if it is not seen again\n", r.name())
 			return false
 		}
-		tests := failedTests(r.output)
-		if len(tests) == 0 { // it was killed, or failed as a whole
-			tests = []string{""}
-		}
-		for _, test := range tests {
-			looks = append(looks, look{r.program, test})
-		}
+		looks = append(looks, looksAt(r)...)
 	}
 	if len(looks) > mostLooks {
 		fmt.Fprintf(g.out, "%d tests failed: too many for a second look\n", len(looks))
@@ -214,17 +241,17 @@ func (g *gateRun) lookAgain() bool {
 	var unsteady []string
 	green := true
 	for _, l := range looks {
-		name := strings.TrimSpace(l.name() + " " + l.test)
+		name := l.what()
 		fmt.Fprintf(g.out, "once more, alone: %s\n", name)
 		again := false
-		for range 2 {
+		for range l.times {
 			if r := g.try(l.program, l.test); r.failed {
 				fmt.Fprintf(g.out, "%s\nFAIL again: %s\n", strings.TrimRight(r.output, "\n"), name)
 				green, again = false, true
 				break
 			}
 		}
-		if !again {
+		if !again && l.times > 1 {
 			unsteady = append(unsteady, name)
 		}
 	}
@@ -250,6 +277,8 @@ var (
 	wentWell   = regexp.MustCompile(`(?m)^(=== \w+ .*| *--- (PASS|SKIP): .*)\n`)
 	passedTest = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\S+)s\)$`)
 	failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	endedTest  = regexp.MustCompile(`(?m)^--- \w+: (\w+) \(`)
+	wasCut     = regexp.MustCompile(`(?m)^(panic: |fatal error: |signal: )`)
 	hungTests  = regexp.MustCompile(`(?m)^running tests:\n((?:\t\w.*\n)+)`)
 	hungTest   = regexp.MustCompile(`(?m)^\t(\w+)`)
 )

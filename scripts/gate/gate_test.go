@@ -131,6 +131,26 @@ func TestWithoutAName(t *testing.T) {
 	s.want(t, false, "found unexpected goroutines", "FAIL again: race x")
 }
 
+// TestCut: of a program that was ended, the tests that had not ended run, too, and what fails then is red.
+func TestCut(t *testing.T) {
+	const cut = "--- PASS: TestOk (0.00s)\n--- FAIL: TestA (1s)\npanic: test timed out after 8m0s\nrunning tests:\n\tTestB (7m0s)\n\ngoroutine 1"
+	for skip, want := range map[string]string{"": "^TestOk$|^TestA$", "^TestParser": "^TestOk$|^TestA$|^TestParser"} {
+		r := result{program: program{run: run{name: "race", skip: skip}, pkg: pkg{folder: "x"}}, output: cut}
+		var got []string
+		for _, l := range looksAt(r) {
+			got = append(got, fmt.Sprintf("%s, without %s, %d", l.test, l.run.skip, l.times))
+		}
+		if want := []string{"TestA, without " + skip + ", 2", "TestB, without " + skip + ", 2", ", without " + want + ", 1"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for _, late := range []string{"", "--- FAIL: TestC (0.00s)\nFAIL\n"} {
+		s := play(t, map[string][]string{"race x": {cut, late}}, options{}, "race x")
+		s.wantCalls(t, "race x", "race x TestA", "race x TestA", "race x TestB", "race x TestB", "race x")
+		s.want(t, late == "", "once more, alone: race x what it had not come to")
+	}
+}
+
 // TestManyFailures: what is broken everywhere is not looked at again.
 func TestManyFailures(t *testing.T) {
 	var many strings.Builder
