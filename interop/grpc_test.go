@@ -88,17 +88,21 @@ func TestGRPCClient(t *testing.T) {
 	for _, d := range []rpc.Dispatcher{rpc.DispatchAll, rpc.DispatchDirect, rpc.DispatchMessage, rpc.DispatchExecution, rpc.DispatchConnection} {
 		for _, compressed := range []string{"", "1"} {
 			t.Run(fmt.Sprintf("%v gzip=%s", d, compressed), func(t *testing.T) {
-				addr := serve(t, rpc.PortOptions{Name: "p", Dispatcher: d})
-				for name := range cases {
-					t.Run(name, func(t *testing.T) {
-						cmd := exec.Command(os.Args[0], "-test.run=^TestGRPCClient$", "-test.timeout=1m")
-						cmd.Env = append(os.Environ(), "INTEROP_CASE="+name, "INTEROP_ADDR="+addr, "INTEROP_GZIP="+compressed)
-						if out, err := cmd.CombinedOutput(); err != nil {
-							t.Errorf("%v\n%s", err, out)
-						}
-					})
-				}
+				runCases(t, serve(t, rpc.PortOptions{Name: "p", Dispatcher: d}), compressed)
 			})
 		}
+	}
+}
+
+// runCases runs all cases against the server at addr.
+func runCases(t *testing.T, addr, compressed string) {
+	for name := range cases {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestGRPCClient$", "-test.timeout=1m")
+			cmd.Env = append(os.Environ(), "INTEROP_CASE="+name, "INTEROP_ADDR="+addr, "INTEROP_GZIP="+compressed)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }

@@ -26,8 +26,8 @@ var (
 	responseSizes = []int32{31415, 9, 2653, 58979}
 )
 
-// foreign starts grpc-go's server with its own test service, and returns a client of ours.
-func foreign(t *testing.T, zip bool) *rpc.GRPCClient {
+// foreign starts grpc-go's server with its own test service, and returns its address.
+func foreign(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,16 +37,24 @@ func foreign(t *testing.T, zip bool) *rpc.GRPCClient {
 	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer())
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
-	cl, err := rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + l.Addr().String()}, Gzip: zip, Timeout: time.Minute, MaxPayload: 4 << 20})
+	t.Cleanup(func() {
+		srv.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// client returns a client of ours for the server at addr.
+func client(t *testing.T, addr string, zip bool) *rpc.GRPCClient {
+	t.Helper()
+	cl, err := rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + addr}, Gzip: zip, Timeout: time.Minute, MaxPayload: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := cl.Close(); err != nil {
-			t.Error(err)
-		}
-		srv.Stop()
-		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
@@ -68,11 +76,15 @@ func open(t *testing.T, cl *rpc.GRPCClient, method string, opts ...rpc.CallOptio
 // TestGRPCServer: the gRPC project's cases, with Eddy as the client and grpc-go as the server.
 func TestGRPCServer(t *testing.T) {
 	for _, zip := range []bool{false, true} {
-		cl := foreign(t, zip)
-		t.Run("unary", func(t *testing.T) { unaryCases(t, cl) })
-		t.Run("streams", func(t *testing.T) { streamCases(t, cl) })
-		t.Run("ends", func(t *testing.T) { endCases(t, cl) })
+		serverCases(t, client(t, foreign(t), zip))
 	}
+}
+
+// serverCases are all cases of our client.
+func serverCases(t *testing.T, cl *rpc.GRPCClient) {
+	t.Run("unary", func(t *testing.T) { unaryCases(t, cl) })
+	t.Run("streams", func(t *testing.T) { streamCases(t, cl) })
+	t.Run("ends", func(t *testing.T) { endCases(t, cl) })
 }
 
 // unaryCases are empty_unary, large_unary, custom_metadata, status_code_and_message, special_status_message,

@@ -20,17 +20,17 @@ patiently() {
 	"$@"
 }
 
-# Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node and npm for the page
-# scripts and the rules that check pages, curl, openssl and wrk as clients of other people. Then the modules, so that no later step waits for a network.
-step_tools() {
-	local missing=()
-	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
-	command -v gcc >/dev/null || missing+=(gcc libc6-dev)
-	command -v node >/dev/null || missing+=(nodejs)
-	command -v npm >/dev/null || missing+=(npm)
-	command -v curl >/dev/null || missing+=(curl ca-certificates)
-	command -v openssl >/dev/null || missing+=(openssl)
-	command -v wrk >/dev/null || missing+=(wrk)
+# programs PROGRAM[,OTHER...][=PACKAGES]...: installs the packages, by default of the same name, of those programs that no name is found of.
+programs() {
+	local program name
+	local -a names missing=()
+	for program in "$@"; do
+		for name in $(tr , ' ' <<<"${program%%=*}"); do
+			! command -v "$name" >/dev/null || continue 2
+		done
+		read -r -a names <<<"${program#*=}"
+		missing+=("${names[@]}")
+	done
 	if ((${#missing[@]} > 0)); then
 		echo "installing ${missing[*]}"
 		export DEBIAN_FRONTEND=noninteractive
@@ -38,6 +38,12 @@ step_tools() {
 		patiently "${apt[@]}" update
 		patiently "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 	fi
+}
+
+# Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node and npm for the page
+# scripts and the rules that check pages, curl, openssl and wrk as clients of other people. Then the modules, so that no later step waits for a network.
+step_tools() {
+	programs chromium,chromium-browser,google-chrome=chromium gcc="gcc libc6-dev" node=nodejs npm curl="curl ca-certificates" openssl wrk
 	patiently go mod download
 	(cd bench && patiently go mod download)
 	go version
