@@ -69,6 +69,9 @@ func (cc *clientConn) section(block []byte) *ConnError {
 	if err := h.decode(block); err != nil {
 		return err
 	}
+	for i, f := range h.fields { // servers of gRPC send messages of a status as they are
+		h.fields[i].Value = strings.Trim(f.Value, " \t")
+	}
 	st := cc.streams[h.stream]
 	switch {
 	case st == nil || !st.begun:

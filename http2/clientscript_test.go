@@ -220,3 +220,24 @@ func TestClientLost(t *testing.T) {
 		}
 	}
 }
+
+// TestClientSpaces: spaces at the ends of a response's fields, which RFC 9113 does not allow, are cut off, as servers of
+// gRPC send them.
+func TestClientSpaces(t *testing.T) {
+	base := script(t, func(p *peer) {
+		id := p.takes()
+		_ = p.answers(id, false, ":status", "200", "x-head", " a b ", "x-empty", " ")
+		_ = p.WriteData(id, false, []byte("body"))
+		_ = p.answers(id, true, "grpc-message", "not found: \t")
+		p.next()
+	})
+	resp, err := transport(t, &Transport{}).RoundTrip(request(t, "GET", base, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if head, tail := resp.Header, resp.Trailer.Get("Grpc-Message"); err != nil || string(body) != "body" || head.Get("X-Head") != "a b" || head.Get("X-Empty") != "" || tail != "not found:" {
+		t.Errorf("%v, %q, %v, %q", err, body, head, tail)
+	}
+}

@@ -16,9 +16,9 @@ const contentType = "application/grpc"
 // appendPairs appends metadata.
 func appendPairs(list []hpack.HeaderField, pairs []Pair) []hpack.HeaderField {
 	for _, p := range pairs {
-		name, v := strings.ToLower(p.Key), p.Value
+		name, v := strings.ToLower(p.Key), strings.Trim(p.Value, " ") // no field may end with one
 		if strings.HasSuffix(name, grpcwire.BinarySuffix) {
-			v = grpcwire.EncodeBinary(v)
+			v = grpcwire.EncodeBinary(p.Value)
 		}
 		list = append(list, hpack.HeaderField{Name: name, Value: v})
 	}

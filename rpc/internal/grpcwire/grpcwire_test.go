@@ -40,7 +40,7 @@ func TestTimeouts(t *testing.T) {
 // TestMessageText: the text of a status, there and back.
 func TestMessageText(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "plain text": "plain text", "100%": "100%25", "ü\n": "%C3%BC%0A", "\xff": "%EF%BF%BD", "~ \x7f": "~ %7F",
+		"": "", "plain text": "plain text", "100%": "100%25", "ü\n": "%C3%BC%0A", "\xff": "%EF%BF%BD", "~ \x7f": "~ %7F", " a b ": "%20a b%20", " ": "%20",
 	} {
 		if got := EscapeMessage(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)

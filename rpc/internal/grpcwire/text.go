@@ -8,13 +8,13 @@ import (
 )
 
 // EscapeMessage makes the text of a status fit for a header field: bytes outside printable ASCII, and "%", are
-// percent-encoded; what is no UTF-8 is replaced.
+// percent-encoded; what is no UTF-8 is replaced. So is a space at an end, which no field may have (RFC 9113 section 8.2.1).
 func EscapeMessage(s string) string {
 	plain := 0
 	for plain < len(s) && printable(s[plain]) {
 		plain++
 	}
-	if plain == len(s) {
+	if plain == len(s) && (s == "" || s[0] != ' ' && s[len(s)-1] != ' ') {
 		return s
 	}
 	if !utf8.ValidString(s) {
@@ -22,7 +22,7 @@ func EscapeMessage(s string) string {
 	}
 	var b strings.Builder
 	for i := range len(s) {
-		if c := s[i]; printable(c) {
+		if c := s[i]; printable(c) && (c != ' ' || i > 0 && i < len(s)-1) {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)
