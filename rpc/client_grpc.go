@@ -93,7 +93,11 @@ func (cl *GRPCClient) options(opts []CallOption) *callOptions {
 }
 
 // codecFor returns the codec of a call whose first message is msg, and the content type that says so.
-func codecFor(c Codec, msg any) (payload.Codec, string) {
+func codecFor(o *callOptions, msg any) (payload.Codec, string) {
+	if o.subtype != "" {
+		return payload.Raw, contentType + "+" + o.subtype
+	}
+	c := o.codec
 	if c == CodecRaw {
 		switch msg.(type) {
 		case proto.Message:
@@ -132,7 +136,7 @@ func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, r
 	if like == nil {
 		like = resp
 	}
-	codec, kind := codecFor(o.codec, like)
+	codec, kind := codecFor(o, like)
 	msg, err := cl.pack(codec, req)
 	if err != nil {
 		e.Err = encodeError{err}

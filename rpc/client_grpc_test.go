@@ -434,3 +434,55 @@ func TestGRPCClientDeadlineOfServer(t *testing.T) {
 		}
 	}
 }
+
+// TestGRPCSubtype: a call whose encoding only its ends know comes to a method that is given bytes, and is answered by the
+// same name. A method of another kind takes none of it.
+func TestGRPCSubtype(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), greeter(t, "/test:"), newService(t, "/raw:",
+		Raw("Codec", func(ctx context.Context, b []byte) ([]byte, error) {
+			return fmt.Appendf(nil, "%v %s", CallFrom(ctx).Codec, b), nil
+		})))
+	cl := newGRPC(t, s, nil)
+	resp, err := Invoke[[]byte](testkit.Context(t), cl, Key{Interface: "raw"}, "Codec", []byte("x"), CallSubtype("hessian2"))
+	if err != nil || string(*resp) != "raw x" {
+		t.Errorf("%v, %v", resp, err)
+	}
+	if _, err := Invoke[[]byte](testkit.Context(t), cl, Key{Interface: "test"}, "Hello", []byte("x"), CallSubtype("hessian2")); err == nil || !strings.Contains(err.Error(), "415") {
+		t.Errorf("a method that takes none: %v", err)
+	}
+	if _, err := Invoke[greeting](testkit.Context(t), cl, Key{Interface: "raw"}, "Codec", &greeting{}, CallSubtype("hessian2")); err == nil || !strings.Contains(err.Error(), "is a []byte, not a *rpc.greeting") {
+		t.Errorf("a message that is no bytes: %v", err)
+	}
+	p := dialGRPC(t, s.Addr("port0"))
+	answer, err := p.http.Do(p.request(context.Background(), "/raw/Codec", strings.NewReader("\x00\x00\x00\x00\x01x"), "Content-Type", "application/grpc+hessian2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || kind != "application/grpc+hessian2" {
+		t.Errorf("%s, %s", answer.Status, kind)
+	}
+}
+
+// TestGRPCSpaces: messages of a status and metadata that begin or end with a space arrive, though no field of HTTP/2 may.
+func TestGRPCSpaces(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), newService(t, "/test:",
+		Raw("Fail", func(ctx context.Context, b []byte) ([]byte, error) {
+			v, _ := CallFrom(ctx).Metadata.Get("x-space")
+			if err := SetTrailer(ctx, Pair{"x-back", " " + v + " "}); err != nil {
+				return nil, err
+			}
+			return nil, Statusf(CodeNotFound, "%s", b)
+		})))
+	cl := newGRPC(t, s, nil)
+	for _, text := range []string{" a", "a ", " ", "\ta\t", "%20 ", "a\n"} {
+		var trailer Metadata
+		_, err := Invoke[[]byte](testkit.Context(t), cl, Key{Interface: "test"}, "Fail", []byte(text), CallMetadata(Pair{"x-space", " a b "}), CallTrailer(&trailer))
+		if st, ok := errors.AsType[*Status](err); !ok || st.Code != CodeNotFound || st.Message != text {
+			t.Errorf("%q: %v", text, err)
+		}
+		if v, _ := trailer.Get("x-back"); v != "a b" {
+			t.Errorf("metadata came back as %q", v)
+		}
+	}
+}

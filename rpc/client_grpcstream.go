@@ -67,7 +67,7 @@ func SenderOf[T any](s Stream) *Sender[T] { return &Sender[T]{s} }
 // begin makes the request, whose messages are like msg.
 func (s *CallStream) begin(msg any) {
 	s.start.Do(func() {
-		codec, kind := codecFor(s.o.codec, msg)
+		codec, kind := codecFor(s.o, msg)
 		s.codec = codec
 		r, err := s.cl.request(s.ctx, s.key, s.method, kind, s.o)
 		if err != nil {

@@ -18,6 +18,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout     time.Duration
 	codec       Codec
+	subtype     string
 	meta        Metadata
 	waitWritten bool
 	wait        waitMode
@@ -32,6 +33,10 @@ func CallTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.t
 
 // CallCodec sets the codec of a call's bodies instead of ClientOptions.Codec.
 func CallCodec(c Codec) CallOption { return func(o *callOptions) { o.codec = c } }
+
+// CallSubtype names the encoding of a call by gRPC that Eddy does not know, as in application/grpc+NAME. The messages are
+// bytes then: []byte. NAME is in lower case.
+func CallSubtype(name string) CallOption { return func(o *callOptions) { o.subtype = name } }
 
 // CallMetadata adds pairs that travel with the call.
 func CallMetadata(pairs ...Pair) CallOption {

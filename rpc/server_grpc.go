@@ -87,18 +87,18 @@ func (g *grpcPort) find(path, group, version string) (*target, *Status) {
 	return nil, Statusf(CodeUnimplemented, "method %s has %d services, none of group %q and version %q", path, len(list), group, version)
 }
 
-// codecOfType returns the codec that a content type names.
-func codecOfType(value string) (payload.Codec, bool) {
+// codecOfType returns the codec that a content type names. Bytes of any other name are for methods that are given bytes.
+func codecOfType(value string) (c payload.Codec, ours, ok bool) {
 	value, _, _ = strings.Cut(value, ";")
 	switch strings.TrimSpace(value) {
 	case contentType, contentType + "+proto":
-		return payload.Protobuf, true
+		return payload.Protobuf, true, true
 	case contentType + "+json":
-		return payload.JSON, true
+		return payload.JSON, true, true
 	case contentType + "+raw":
-		return payload.Raw, true
+		return payload.Raw, true, true
 	}
-	return 0, false
+	return payload.Raw, false, strings.HasPrefix(value, contentType+"+")
 }
 
 // follow is Options.Calls of the port: it makes the call of a request and chooses where it runs. Loop only.
@@ -170,10 +170,9 @@ func (c *grpcCall) admitHead(h http2.Head) *Status {
 
 // admit chooses the method and counts the call, or returns why it is not taken.
 func (c *grpcCall) admit(h *grpcHead) *Status {
-	codec, ok := codecOfType(c.kind)
+	codec, ours, ok := codecOfType(c.kind)
 	if !ok || h.method != http.MethodPost {
-		c.status = http.StatusUnsupportedMediaType
-		return Statusf(CodeInvalidArgument, "this port serves gRPC: want POST with the content type %s", contentType)
+		return c.unsupported("this port serves gRPC: want POST with the content type %s", contentType)
 	}
 	if h.wrong != nil {
 		return h.wrong
@@ -183,7 +182,9 @@ func (c *grpcCall) admit(h *grpcHead) *Status {
 		h.missing = true
 		return missing
 	}
-	if m := t.method; !m.takes[codec] {
+	if m := t.method; !ours && m.raw == nil {
+		return c.unsupported("method %s takes no %s", h.path, c.kind)
+	} else if !m.takes[codec] {
 		return Statusf(CodeUnimplemented, "method %s takes no %v", h.path, Codec(codec))
 	}
 	if c.zipped = c.encoding == grpcwire.Gzip; !c.zipped && c.encoding != "" && c.encoding != "identity" {
@@ -201,6 +202,12 @@ func (c *grpcCall) admit(h *grpcHead) *Status {
 	t.reg.calls.Add(1)
 	c.codec, c.target, c.zip = codec, t, c.zipped
 	return nil
+}
+
+// unsupported is the refusal of a content type.
+func (c *grpcCall) unsupported(format string, args ...any) *Status {
+	c.status = http.StatusUnsupportedMediaType
+	return Statusf(CodeInvalidArgument, format, args...)
 }
 
 // Over implements http2.Call.

@@ -103,7 +103,7 @@ func calling[Req any](m Method, fn func(ctx context.Context, req *Req) (any, err
 }
 
 // Raw returns a method that is given the body as it came, and returns the body of the response. The method takes every
-// codec; CallFrom tells which one it is. body is valid until fn returns; the result may be part of it, and is copied.
+// codec, by gRPC also those that only fn knows; CallFrom tells which one it is, and CodecRaw of the latter. body is valid until fn returns; the result may be part of it, and is copied.
 func Raw(name string, fn func(ctx context.Context, body []byte) ([]byte, error)) Method {
 	return Method{name: name, takes: [codecs]bool{true, true, true}, raw: fn}
 }
