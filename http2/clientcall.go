@@ -34,7 +34,7 @@ type call struct {
 }
 
 func (t *Transport) newCall(r *http.Request, done func(*http.Response, error)) *call {
-	return &call{t: t, req: r, done: done, body: newSentBody(r.Body)}
+	return &call{t: t, req: r, done: done, body: newSentBody(r.Body, len(r.Header["Expect"]) > 0)}
 }
 
 // check validates the request and plans it, without sending anything.
@@ -215,7 +215,7 @@ func (c *call) lost(cc *clientConn, err error, again chance) {
 func (c *call) replaceBody(body io.ReadCloser) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.body = newSentBody(body)
+	c.body = newSentBody(body, c.plan.expect)
 }
 
 // retry sends the request once more after wait.
@@ -265,7 +265,7 @@ func (c *call) repeatable() bool {
 type sentBody struct {
 	io.ReadCloser
 	once  sync.Once
-	goOn  chan bool    // receives whether the body may be sent, for a body that waits for 100 Continue
+	goOn  chan bool    // receives whether the body may be sent; nil if it does not wait for 100 Continue
 	state atomic.Int32 // whether its goroutine has begun to read
 }
 
@@ -276,8 +276,12 @@ const (
 	bodyWithdrawn // another attempt has it
 )
 
-func newSentBody(r io.ReadCloser) *sentBody {
-	return &sentBody{ReadCloser: r, goOn: make(chan bool, 1)}
+func newSentBody(r io.ReadCloser, expect bool) *sentBody {
+	b := &sentBody{ReadCloser: r}
+	if expect {
+		b.goOn = make(chan bool, 1)
+	}
+	return b
 }
 
 // end closes the body, as every RoundTripper must. A goroutine that waits in the body's Read or for leave to send is

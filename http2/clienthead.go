@@ -232,8 +232,9 @@ func (cc *clientConn) informed(st *clientStream, head *responseHead, end bool) *
 
 // mergeTrailer adds the trailer fields to those that the response has announced.
 func mergeTrailer(to *http.Header, trailer http.Header) {
-	if len(trailer) > 0 && *to == nil {
-		*to = make(http.Header, len(trailer))
+	if *to == nil && len(trailer) > 0 {
+		*to = trailer
+		return
 	}
 	for k, v := range trailer {
 		(*to)[k] = v

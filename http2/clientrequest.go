@@ -71,6 +71,7 @@ func (p *requestPlan) init(r *http.Request) error {
 	case !p.plain() && (!httpguts.ValidHeaderFieldValue(target) || target[0] != '/' && target != "*"):
 		return errors.New("http2: the request target has characters that cannot be sent")
 	}
+	p.list = make([]hpack.HeaderField, 0, 8+len(r.Header))
 	p.add(":method", method)
 	if !p.plain() {
 		p.add(":scheme", r.URL.Scheme)

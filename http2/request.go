@@ -210,7 +210,8 @@ func (h *requestHead) request(r *http.Request) (ok bool) {
 // trailerOf makes a trailer of the fields of its section. bad says what is malformed, "" for nothing.
 func trailerOf(fields []hpack.HeaderField) (trailer http.Header, bad string) {
 	trailer = make(http.Header, len(fields))
-	for _, f := range fields {
+	values := make([]string, len(fields))
+	for i, f := range fields {
 		if bad := checkField(f); bad != "" {
 			return nil, bad
 		}
@@ -218,7 +219,12 @@ func trailerOf(fields []hpack.HeaderField) (trailer http.Header, bad string) {
 		if !httpguts.ValidTrailerHeader(key) {
 			return nil, "a trailer field that frames or routes the message"
 		}
-		trailer[key] = append(trailer[key], f.Value)
+		if old := trailer[key]; old != nil {
+			trailer[key] = append(old, f.Value)
+			continue
+		}
+		values[i] = f.Value
+		trailer[key] = values[i : i+1 : i+1]
 	}
 	return trailer, ""
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -165,10 +166,19 @@ func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, r
 		return cl.lost(ctx, e, err)
 	}
 	e.Executed = ExecutedMaybe
-	in := &grpcInput{ctx: ctx, e: e, o: o, codec: codec, resp: answer, limit: cl.o.MaxPayload}
+	in, _ := inputs.Get().(*grpcInput) // its New makes nothing else
+	*in = grpcInput{ctx: ctx, e: e, o: o, codec: codec, resp: answer, limit: cl.o.MaxPayload, messages: in.messages}
 	in.messages.Init(answer.Body, cl.o.MaxPayload)
-	return in.one(resp)
+	err = in.one(resp)
+	*in = grpcInput{messages: in.messages}
+	if in.messages.Rest() {
+		inputs.Put(in)
+	}
+	return err
 }
+
+// inputs have the memory of responses that were decoded, for the next ones.
+var inputs = sync.Pool{New: func() any { return new(grpcInput) }}
 
 // pack encodes a message with its prefix.
 func (cl *GRPCClient) pack(codec payload.Codec, msg any) ([]byte, error) {
@@ -188,6 +198,9 @@ func (cl *GRPCClient) pack(codec payload.Codec, msg any) ([]byte, error) {
 	return b, nil
 }
 
+// The fields that requests have in common. Nobody writes to them.
+var onlyTrailers, userAgent, onlyGzip = []string{"trailers"}, []string{"grpc-eddy"}, []string{grpcwire.Gzip}
+
 // request makes the request of a call, without target and body.
 func (cl *GRPCClient) request(ctx context.Context, key Key, method, kind string, o *callOptions) (*http.Request, error) {
 	switch {
@@ -199,14 +212,9 @@ func (cl *GRPCClient) request(ctx context.Context, key Key, method, kind string,
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	h := http.Header{
-		"Content-Type":         {kind},
-		"Te":                   {"trailers"},
-		"User-Agent":           {"grpc-eddy"},
-		"Grpc-Accept-Encoding": {grpcwire.Gzip},
-	}
+	h := http.Header{"Content-Type": {kind}, "Te": onlyTrailers, "User-Agent": userAgent, "Grpc-Accept-Encoding": onlyGzip}
 	if cl.o.Gzip {
-		h["Grpc-Encoding"] = []string{grpcwire.Gzip}
+		h["Grpc-Encoding"] = onlyGzip
 	}
 	if by, ok := ctx.Deadline(); ok {
 		h["Grpc-Timeout"] = []string{string(grpcwire.AppendTimeout(nil, time.Until(by)))}

@@ -153,7 +153,7 @@ func (p *Pipe) Put(data []byte) (dropped int) {
 }
 
 // minRing is the smallest buffer of a pipe.
-const minRing = 2 << 10
+const minRing = 512
 
 func (p *Pipe) grow(need int) {
 	size := max(minRing, len(p.ring))

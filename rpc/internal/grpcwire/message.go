@@ -68,13 +68,20 @@ type Reader struct {
 }
 
 const (
-	firstBuffer = 4 << 10  // what is read at once at least
+	firstBuffer = 512      // what is read at once, enough for one small message
+	nextBuffer  = 4 << 10  // the same, of those that are longer or follow
 	keptBuffer  = 64 << 10 // the largest memory of a message that the next ones use again
 	step        = 64 << 10 // how much memory is taken for bytes that have not come
 )
 
 // Init makes the Reader read from r, messages of at most limit bytes.
 func (m *Reader) Init(r io.Reader, limit int) { *m = Reader{from: r, limit: limit, buf: m.buf[:0]} }
+
+// Rest lets go of what the Reader reads from, and reports whether its memory is worth keeping for the next Init.
+func (m *Reader) Rest() bool {
+	m.from = nil
+	return cap(m.buf) <= keptBuffer
+}
 
 // Next returns the next message, valid until the next call. The error is io.EOF behind the last message,
 // io.ErrUnexpectedEOF inside one, or a *TooLargeError.
@@ -108,7 +115,11 @@ func (m *Reader) need(n int) error {
 	}
 	for len(m.buf) < n {
 		if room := cap(m.buf) - len(m.buf); room == 0 || room < min(n-len(m.buf), step) {
-			grown := make([]byte, len(m.buf), max(firstBuffer, min(n, len(m.buf)+step), min(n, 2*cap(m.buf))))
+			least := firstBuffer
+			if m.buf != nil {
+				least = nextBuffer
+			}
+			grown := make([]byte, len(m.buf), max(least, min(n, len(m.buf)+step), min(n, 2*cap(m.buf))))
 			copy(grown, m.buf)
 			m.buf = grown
 		}
