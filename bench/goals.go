@@ -154,5 +154,10 @@ func (all found) rpcTargets() []goal {
 		more("the same", 3, many, ours, grpc),
 		more("the same, raw: dispatcher all", 0.95, many, raw, direct),
 		more("the same, 1 caller, protobuf", 1.4, one, ours, netrpc),
+		more("gRPC 128 B, 1 caller of grpc-go: calls per CPU second of the server", 2, all.table("grpc", 1, 1, 0, 1), "eddy", "grpc-go"),
+		more("the same, 64 callers on one connection", 2, all.table("grpc", 64, 1, 0, 1), "eddy", "grpc-go"),
+		more("the same, 1000 callers on one connection", 2, all.table("grpc", 1000, 1, 0, 1), "eddy", "grpc-go"),
+		more("gRPC, both sides: calls per CPU second of both, 64 callers", 3, many, "eddy, gRPC, protobuf", grpc),
+		more("gRPC, 64 streams of 100 messages of 1 KiB: streams per CPU second of the server", 2, all.table("grpc-stream", 64, 100, 1024, 1), "eddy", "grpc-go"),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
@@ -44,13 +45,28 @@ func grpc(ctx context.Context, b *binaries, s settings) (*report, error) {
 	calls := func(srv *server, s settings, c testCase) rounder {
 		return &callers{path: b.path(client), srv: srv, callers: c.conns, s: s, foreign: true}
 	}
-	rep, err := compare(ctx, b, s, "calls", calls, []contender{
-		{Name: "grpc-go", binary: "grpcrpc"},
-		{Name: "eddy", binary: "eddyrpc"},
-		{Name: "eddy, dispatcher direct", binary: "eddyrpc", args: []string{"-dispatcher", "direct"}},
-	})
+	rep, err := compare(ctx, b, s, "calls", calls, grpcServers)
 	if err == nil {
 		rep.Note = "\nThe column of connections is callers; all of them share one connection of grpc-go's client. Processor seconds are of the server alone."
+	}
+	return rep, err
+}
+
+var grpcServers = []contender{
+	{Name: "grpc-go", binary: "grpcrpc"},
+	{Name: "eddy", binary: "eddyrpc"},
+	{Name: "eddy, dispatcher direct", binary: "eddyrpc", args: []string{"-dispatcher", "direct"}},
+}
+
+// grpcStreams compares servers of streams by gRPC, of as many messages as a case says, as grpc does for unary calls.
+func grpcStreams(ctx context.Context, b *binaries, s settings) (*report, error) {
+	client := contender{binary: "grpcrpc"}
+	calls := func(srv *server, s settings, c testCase) rounder {
+		return &callers{path: b.path(client), srv: srv, callers: c.conns, s: s, foreign: true, args: []string{"-messages", strconv.Itoa(c.pipeline)}}
+	}
+	rep, err := compare(ctx, b, s, "streams", calls, grpcServers)
+	if err == nil {
+		rep.Note = "\nThe column of connections is callers, which share one connection of grpc-go's client; what is in flight are the messages of a stream. Processor seconds are of the server alone."
 	}
 	return rep, err
 }
@@ -62,10 +78,11 @@ type callers struct {
 	callers int
 	s       settings
 	foreign bool
+	args    []string
 }
 
 func (c *callers) round(ctx context.Context, mark func() error) (*result, error) {
-	var args []string
+	args := slices.Clone(c.args)
 	if !c.foreign {
 		args = append(args, c.srv.args...)
 	}

@@ -5,11 +5,16 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
+	"io"
 	"log"
 	"net"
+	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-eddy/eddy/bench/internal/target"
@@ -17,7 +22,26 @@ import (
 
 const method = "/bench.Echo/Echo"
 
-// service is what protoc would generate for a unary method whose request and response are a google.protobuf.BytesValue.
+// repeat is the method that streams. Its metadata says how many times it sends the request back.
+var repeat = grpc.StreamDesc{StreamName: "Repeat", ServerStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
+	meta, _ := metadata.FromIncomingContext(s.Context())
+	n, err := strconv.Atoi(strings.Join(meta.Get("times"), ""))
+	if err != nil {
+		return err
+	}
+	msg := new(wrapperspb.BytesValue)
+	if err := s.RecvMsg(msg); err != nil {
+		return err
+	}
+	for range n {
+		if err := s.SendMsg(msg); err != nil {
+			return err
+		}
+	}
+	return nil
+}}
+
+// service is what protoc would generate for methods whose requests and responses are a google.protobuf.BytesValue.
 var service = grpc.ServiceDesc{
 	ServiceName: "bench.Echo",
 	HandlerType: (*any)(nil),
@@ -31,23 +55,53 @@ var service = grpc.ServiceDesc{
 			return req, nil
 		},
 	}},
+	Streams: []grpc.StreamDesc{repeat},
 }
 
 func main() {
 	c := target.CallFlags()
+	messages := flag.Int("messages", 0, "of a stream that each call is; 0 = calls are unary")
 	flag.Parse()
-	if err := run(c); err != nil {
+	if err := run(c, *messages); err != nil {
 		log.Fatalf("grpcrpc: %v", err)
 	}
 }
 
-func run(c *target.Calls) error {
+// stream is a call whose response is n messages.
+func stream(conn *grpc.ClientConn, n int, req []byte) (int, error) {
+	s, err := conn.NewStream(metadata.AppendToOutgoingContext(context.Background(), "times", strconv.Itoa(n)), &repeat, "/bench.Echo/Repeat")
+	if err == nil {
+		err = s.SendMsg(&wrapperspb.BytesValue{Value: req})
+	}
+	if err == nil {
+		err = s.CloseSend()
+	}
+	if err != nil {
+		return 0, err
+	}
+	resp := new(wrapperspb.BytesValue)
+	for i := 0; ; i++ {
+		switch err := s.RecvMsg(resp); {
+		case err == io.EOF && i == n:
+			return len(resp.Value), nil
+		case err == io.EOF:
+			return 0, fmt.Errorf("%d messages, want %d", i, n)
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+func run(c *target.Calls, messages int) error {
 	if c.Addr != "" {
 		conn, err := grpc.NewClient(c.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
+		if messages > 0 {
+			return c.Run(func(req []byte) (int, error) { return stream(conn, messages, req) })
+		}
 		return c.Run(func(req []byte) (int, error) {
 			resp := new(wrapperspb.BytesValue)
 			err := conn.Invoke(context.Background(), method, &wrapperspb.BytesValue{Value: req}, resp)

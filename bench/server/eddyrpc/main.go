@@ -6,6 +6,7 @@ import (
 	"flag"
 	"log"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -36,6 +37,21 @@ func main() {
 
 func echo(_ context.Context, req *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
 	return req, nil
+}
+
+// repeat sends a request back as many times as the call's metadata says.
+func repeat(ctx context.Context, req *wrapperspb.BytesValue, out *rpc.Sender[wrapperspb.BytesValue]) error {
+	times, _ := rpc.CallFrom(ctx).Metadata.Get("times")
+	n, err := strconv.Atoi(times)
+	if err != nil {
+		return rpc.Statusf(rpc.CodeInvalidArgument, "times: %v", err)
+	}
+	for range n {
+		if err := out.Send(req); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func client(c *target.Calls, codec string) error {
@@ -97,7 +113,7 @@ func server(dispatcher string, threads int) error {
 	}
 	svc, err := rpc.NewService(key,
 		rpc.Raw("Raw", func(_ context.Context, body []byte) ([]byte, error) { return body, nil }),
-		rpc.Unary("Message", echo), rpc.Unary("Echo", echo)) // the name that grpc-go's client calls
+		rpc.Unary("Message", echo), rpc.Unary("Echo", echo), rpc.ServerStream("Repeat", repeat)) // the names that grpc-go's client calls
 	if err == nil {
 		err = srv.Register(svc)
 	}
