@@ -3,7 +3,6 @@ package dubbo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -39,8 +38,8 @@ func (g greeter) SayHello(ctx context.Context, req *greeterpb.HelloRequest) (*gr
 	return &greeterpb.HelloReply{Message: g.name + req.Name + meta}, nil
 }
 
-// serve starts our server with services of two groups, and returns its address.
-func serve(t *testing.T) string {
+// serve starts our server with services, and returns its address.
+func serve(t *testing.T, register func(srv *rpc.Server) error) string {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0"}}})
 	if err != nil {
@@ -51,14 +50,8 @@ func serve(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	for _, key := range []rpc.Key{{}, {Group: "g", Version: "1.0"}} {
-		svc, err := greeterpb.NewGreeterService(key, greeter{name: key.Group + "Hello, "})
-		if err == nil {
-			err = srv.Register(svc)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := register(srv); err != nil {
+		t.Fatal(err)
 	}
 	if err := srv.Listen(); err != nil {
 		t.Fatal(err)
@@ -66,9 +59,23 @@ func serve(t *testing.T) string {
 	return srv.Addr("port0").String()
 }
 
+// greeters registers services of two groups.
+func greeters(srv *rpc.Server) error {
+	for _, key := range []rpc.Key{{}, {Group: "g", Version: "1.0"}} {
+		svc, err := greeterpb.NewGreeterService(key, greeter{name: key.Group + "Hello, "})
+		if err == nil {
+			err = srv.Register(svc)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // TestDubboGoClient: dubbo-go's client calls our server by Triple, with protobuf and with JSON, services of groups and versions.
 func TestDubboGoClient(t *testing.T) {
-	addr := serve(t)
+	addr := serve(t, greeters)
 	for name, c := range map[string]struct {
 		opts []client.ReferenceOption
 		want string
@@ -122,14 +129,7 @@ func (*Named) SayHello(_ context.Context, req *greeterpb.HelloRequest) (*greeter
 // foreign starts dubbo-go's server, which goes on to the end of the program, and returns its address.
 func foreign(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil { // the server takes a number only
-		t.Fatal(err)
-	}
+	addr, port := freePort(t)
 	srv, err := server.NewServer(server.WithServerProtocol(protocol.WithTriple(), protocol.WithIp("127.0.0.1"), protocol.WithPort(port)))
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,28 @@ func foreign(t *testing.T) string {
 		t.Fatal(err)
 	}
 	go func() { _ = srv.Serve() }()
-	return fmt.Sprintf("127.0.0.1:%d", port)
+	return addr
+}
+
+// freePort is an address for dubbo-go's server, which takes a number only.
+func freePort(t *testing.T) (addr string, port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String(), l.Addr().(*net.TCPAddr).Port
+}
+
+// awaitServer makes a call again until the server listens.
+func awaitServer(call func() error) {
+	for range 50 {
+		if rpc.CodeOf(call()) != rpc.CodeUnavailable {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // TestDubboGoServer: our client calls dubbo-go's server by Triple.
@@ -166,12 +187,10 @@ func TestDubboGoServer(t *testing.T) {
 		t.Cleanup(func() { _ = cl.Close() })
 		g := greeterpb.NewGreeterClient(cl)
 		var resp *greeterpb.HelloReply
-		for range 50 { // until it listens
-			if resp, err = g.SayHello(t.Context(), &greeterpb.HelloRequest{Name: "you"}); rpc.CodeOf(err) != rpc.CodeUnavailable {
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+		awaitServer(func() error {
+			resp, err = g.SayHello(t.Context(), &greeterpb.HelloRequest{Name: "you"})
+			return err
+		})
 		if err != nil || resp.Message != "Hello, you" {
 			t.Errorf("%v: %v, %v", codec, resp, err)
 		}

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	dubbo.apache.org/dubbo-go/v3 v3.3.1
 	github.com/go-eddy/eddy v0.0.0
+	github.com/go-eddy/eddy/rpc/dubbo v0.0.0
 )
 
 require (
@@ -151,3 +152,5 @@ require (
 )
 
 replace github.com/go-eddy/eddy => ../..
+
+replace github.com/go-eddy/eddy/rpc/dubbo => ../../rpc/dubbo

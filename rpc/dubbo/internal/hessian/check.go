@@ -40,7 +40,7 @@ type Limits struct {
 // Fields that the Go type of a registered class does not have are accepted, as the decoder skips them. It keeps their names
 // for good, so Check accepts at most 64 such names for each class in the life of the process.
 func Check(b []byte, n int, l Limits) (rest []byte, err error) {
-	l.defaults()
+	l = l.WithDefaults()
 	w := walkers.Get().(*walker)
 	defer w.release()
 	w.b, w.limits = b, l
@@ -61,8 +61,8 @@ func (w *walker) release() {
 	walkers.Put(w)
 }
 
-// defaults sets the fields that are not set.
-func (l *Limits) defaults() {
+// WithDefaults returns the limits with the defaults of those that are not set.
+func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
 		field *int
 		value int
@@ -71,6 +71,7 @@ func (l *Limits) defaults() {
 			*f.field = f.value
 		}
 	}
+	return l
 }
 
 // want says which values may stand in a place. Where the decoder knows the Go type, it reads some types after a look at

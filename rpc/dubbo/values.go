@@ -1,0 +1,221 @@
+package dubbo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"sync"
+	"time"
+
+	hessian2 "github.com/apache/dubbo-go-hessian2"
+
+	"github.com/go-eddy/eddy/rpc/dubbo/internal/hessian"
+)
+
+// Limits bound what one value of a peer may have: lists, maps and objects within each other, values and classes. A value
+// beyond them is refused before anything of it is made. Zero means the default.
+type Limits = hessian.Limits
+
+// Arg is an argument whose type in Java is another than that of Value: dubbo.Arg{Type: "java.lang.Long", Value: int64(1)}.
+type Arg struct {
+	Type  string
+	Value any
+}
+
+// RegisterClass names the class of Java that a struct stands for, as in RegisterClass("org.example.User", User{}). Fields
+// are named as in Java: with a lower first letter, or by the tag hessian:"name". Call it before the first call.
+func RegisterClass(class string, of any) {
+	t := reflect.TypeOf(of)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	classes.Store(t, class)
+	hessian2.RegisterPOJOMapping(class, of)
+}
+
+var classes sync.Map // of RegisterClass: a reflect.Type's name
+
+// encode returns a value in Hessian 2.0.
+func encode(v any) (b []byte, err error) {
+	defer func() { // the encoder panics at values that Java has no word for
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a %T in Hessian 2.0: %v", v, r)
+		}
+	}()
+	e := hessian2.NewEncoder()
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("a %T in Hessian 2.0: %w", v, err)
+	}
+	return e.Buffer(), nil
+}
+
+// decode reads one value into dst, a pointer.
+func decode(b []byte, dst reflect.Value, l Limits) (err error) {
+	rest, err := hessian.Check(b, 1, l)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%d bytes behind the value", len(rest))
+	}
+	defer func() { // the decoder panics at fields that a struct has with another type
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a value that is none of %v: %v", dst.Type(), r)
+		}
+	}()
+	v, err := hessian2.NewDecoder(b).Decode()
+	if err != nil {
+		return fmt.Errorf("a value that is none of %v: %w", dst.Type(), err)
+	}
+	a := assigner{left: l.WithDefaults().Values}
+	return a.assign(dst, reflect.ValueOf(v))
+}
+
+// An assigner gives variables the values that the decoder has made. Numbers may change their size, if they fit; lists and
+// maps change value by value. left bounds how many: a peer may refer to one list a thousand times, or to a list in itself.
+type assigner struct{ left int }
+
+func (a *assigner) assign(dst, v reflect.Value) error {
+	if a.left--; a.left < 0 {
+		return errors.New("more values than allowed, by references to one of them")
+	}
+	for v.IsValid() && v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		dst.SetZero()
+		return nil
+	}
+	if v.Type().AssignableTo(dst.Type()) {
+		dst.Set(v)
+		return nil
+	}
+	if dst.Kind() == reflect.Pointer {
+		p := reflect.New(dst.Type().Elem())
+		if err := a.assign(p.Elem(), v); err != nil {
+			return err
+		}
+		dst.Set(p)
+		return nil
+	}
+	if v.Kind() == reflect.Pointer {
+		return a.assign(dst, v.Elem())
+	}
+	switch dst.Kind() {
+	case reflect.Slice, reflect.Array:
+		return a.assignList(dst, v)
+	case reflect.Map:
+		return a.assignMap(dst, v)
+	case reflect.String, reflect.Bool:
+		if v.Kind() == dst.Kind() {
+			dst.Set(v.Convert(dst.Type()))
+			return nil
+		}
+	default:
+		if ok := assignNumber(dst, v); ok {
+			return nil
+		}
+	}
+	return fmt.Errorf("a %v is no %v", v.Type(), dst.Type())
+}
+
+// assignNumber reports whether v is a number that dst can hold.
+func assignNumber(dst, v reflect.Value) bool {
+	switch {
+	case v.CanInt() && dst.CanInt() && !dst.OverflowInt(v.Int()):
+		dst.SetInt(v.Int())
+	case v.CanInt() && dst.CanUint() && v.Int() >= 0 && !dst.OverflowUint(uint64(v.Int())):
+		dst.SetUint(uint64(v.Int()))
+	case v.CanUint() && dst.CanUint() && !dst.OverflowUint(v.Uint()):
+		dst.SetUint(v.Uint())
+	case v.CanUint() && dst.CanInt() && v.Uint() <= math.MaxInt64 && !dst.OverflowInt(int64(v.Uint())):
+		dst.SetInt(int64(v.Uint()))
+	case v.CanFloat() && dst.CanFloat() && !dst.OverflowFloat(v.Float()):
+		dst.SetFloat(v.Float())
+	case v.CanInt() && dst.CanFloat():
+		dst.SetFloat(float64(v.Int()))
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *assigner) assignList(dst, v reflect.Value) error {
+	if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
+		return fmt.Errorf("a %v is no %v", v.Type(), dst.Type())
+	}
+	to := dst
+	if dst.Kind() == reflect.Slice {
+		to = reflect.MakeSlice(dst.Type(), v.Len(), v.Len())
+	} else if v.Len() != dst.Len() {
+		return fmt.Errorf("%d values for a %v", v.Len(), dst.Type())
+	}
+	for i := range v.Len() {
+		if err := a.assign(to.Index(i), v.Index(i)); err != nil {
+			return fmt.Errorf("value %d: %w", i, err)
+		}
+	}
+	if dst.Kind() == reflect.Slice {
+		dst.Set(to)
+	}
+	return nil
+}
+
+func (a *assigner) assignMap(dst, v reflect.Value) error {
+	if v.Kind() != reflect.Map {
+		return fmt.Errorf("a %v is no %v", v.Type(), dst.Type())
+	}
+	to := reflect.MakeMapWithSize(dst.Type(), v.Len())
+	for it := v.MapRange(); it.Next(); {
+		key, value := reflect.New(dst.Type().Key()).Elem(), reflect.New(dst.Type().Elem()).Elem()
+		if err := a.assign(key, it.Key()); err != nil {
+			return fmt.Errorf("key %v: %w", it.Key(), err)
+		}
+		if err := a.assign(value, it.Value()); err != nil {
+			return fmt.Errorf("the value of key %v: %w", it.Key(), err)
+		}
+		if !key.Comparable() {
+			return fmt.Errorf("key %v: not comparable", it.Key())
+		}
+		to.SetMapIndex(key, value)
+	}
+	dst.Set(to)
+	return nil
+}
+
+// javaTypes are the names of types that have one word in both languages.
+var javaTypes = map[reflect.Type]string{
+	reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int8](): "byte", reflect.TypeFor[uint8](): "byte", reflect.TypeFor[int16](): "short",
+	reflect.TypeFor[uint16](): "char", reflect.TypeFor[int32](): "int", reflect.TypeFor[int](): "long", reflect.TypeFor[int64](): "long",
+	reflect.TypeFor[float32](): "float", reflect.TypeFor[float64](): "double", reflect.TypeFor[string](): "java.lang.String",
+	reflect.TypeFor[time.Time](): "java.util.Date", reflect.TypeFor[[]byte](): "[B", reflect.TypeFor[[]bool](): "[Z", reflect.TypeFor[[]int16](): "[S",
+	reflect.TypeFor[[]int32](): "[I", reflect.TypeFor[[]int](): "[J", reflect.TypeFor[[]int64](): "[J", reflect.TypeFor[[]float32](): "[F",
+	reflect.TypeFor[[]float64](): "[D", reflect.TypeFor[[]string](): "[Ljava.lang.String;",
+}
+
+// javaType returns the name of a value's type in Java.
+func javaType(v any) string {
+	if v == nil {
+		return "java.lang.Object"
+	}
+	t := reflect.TypeOf(v)
+	if name, ok := javaTypes[t]; ok {
+		return name
+	}
+	if class, ok := classes.Load(t); ok {
+		return class.(string) //nolint:forcetypeassert // RegisterClass has put it in
+	}
+	if class, ok := v.(hessian2.POJO); ok {
+		return class.JavaClassName()
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "java.util.List"
+	case reflect.Map:
+		return "java.util.Map"
+	case reflect.Pointer:
+		return javaType(reflect.Zero(t.Elem()).Interface())
+	}
+	return "java.lang.Object"
+}
