@@ -140,8 +140,8 @@ func (c *Conn) flushed() {
 		c.endMarks()
 	}
 	c.writeFree()
-	c.noteWatermarks()
 	c.setInterest(c.interest &^ sys.Write)
+	c.noteWatermarks() // the handlers that it tells may write, and end the connection
 	if c.phase == PhaseWriting {
 		if c.counts.inflight.Load() > 0 {
 			c.setPhase(PhaseWaitingForResponse)
@@ -149,11 +149,13 @@ func (c *Conn) flushed() {
 			c.setPhase(PhaseReadingHeader)
 		}
 	}
-	if c.has(finishing) {
+	switch {
+	case c.out.Head != nil:
+	case c.has(finishing):
 		c.startLinger()
-		return
+	default:
+		c.checkHalfClosed()
 	}
-	c.checkHalfClosed()
 }
 
 // What follows is about how far a slow peer takes what is queued for it, see transport.Progress.
