@@ -2,9 +2,12 @@ package http2
 
 import (
 	"io"
+	"iter"
+	"maps"
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,6 +92,17 @@ func (sc *serverConn) onRequest(id uint32, end bool) *ConnError {
 	}
 	st.prioritize(head.priority)
 	return sc.begin(st, &head)
+}
+
+// inOrder yields the open streams by their numbers. Streams that end meanwhile are left out.
+func (sc *serverConn) inOrder() iter.Seq[*stream] {
+	return func(yield func(*stream) bool) {
+		for _, id := range slices.Sorted(maps.Keys(sc.streams)) {
+			if st := sc.streams[id]; st != nil && !yield(st) {
+				return
+			}
+		}
+	}
 }
 
 // malformed resets a stream whose request is malformed (RFC 9113 section 8.1.1).
@@ -195,7 +209,7 @@ func (sc *serverConn) onData(f frame, p []byte) *ConnError {
 	}
 	st := sc.streams[f.stream]
 	if st == nil {
-		if err := sc.onPast(f); err != nil || sc.past.has(f.stream) {
+		if err := sc.onPast(f); err != nil || sc.unheard(f.stream) {
 			return err
 		}
 		return sc.resetID(f.stream, CodeStreamClosed, "DATA on a closed stream")
@@ -308,9 +322,23 @@ func (sc *serverConn) post(st *stream) {
 	first := len(sc.posted) == 0
 	sc.posted = append(sc.posted, st)
 	sc.mu.Unlock()
-	if first {
-		_ = sc.wake.Raise() // fails only when the loop has ended, which has closed the connection
+	if first && sc.wake.Raise() != nil { // the loop has ended, which has closed the connection
+		sc.collectLast()
 	}
+}
+
+// collectLast ends the requests whose handlers return after the loop has ended.
+func (sc *serverConn) collectLast() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	for _, st := range sc.posted {
+		st.posted.Store(false)
+		if st.done.Load() && !st.returned {
+			st.returned = true
+			sc.over(st)
+		}
+	}
+	sc.posted = nil
 }
 
 // collect looks at the streams that have news.
