@@ -4,8 +4,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"iter"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -253,6 +256,17 @@ func (d *decoder) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 	sc.state = stateOver
 	for st := range sc.inOrder() {
 		sc.close(st, errors.Join(io.ErrUnexpectedEOF, ctx.Conn().CloseError()))
+	}
+}
+
+// inOrder yields the open streams by their numbers. Streams that end meanwhile are left out.
+func (sc *serverConn) inOrder() iter.Seq[*stream] {
+	return func(yield func(*stream) bool) {
+		for _, id := range slices.Sorted(maps.Keys(sc.streams)) {
+			if st := sc.streams[id]; st != nil && !yield(st) {
+				return
+			}
+		}
 	}
 }
 

@@ -2,12 +2,9 @@ package http2
 
 import (
 	"io"
-	"iter"
-	"maps"
 	"math"
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +22,7 @@ type stream struct {
 	gone       bool // the stream is not among serverConn.streams any more
 	returned   bool // its handler has, or never began
 	recvWindow int  // what the client may send
+	padding    int  // used up by padding, and not given back
 	received   int64
 	kept       int // bytes counted by KeepInput
 
@@ -92,17 +90,6 @@ func (sc *serverConn) onRequest(id uint32, end bool) *ConnError {
 	}
 	st.prioritize(head.priority)
 	return sc.begin(st, &head)
-}
-
-// inOrder yields the open streams by their numbers. Streams that end meanwhile are left out.
-func (sc *serverConn) inOrder() iter.Seq[*stream] {
-	return func(yield func(*stream) bool) {
-		for _, id := range slices.Sorted(maps.Keys(sc.streams)) {
-			if st := sc.streams[id]; st != nil && !yield(st) {
-				return
-			}
-		}
-	}
 }
 
 // malformed resets a stream whose request is malformed (RFC 9113 section 8.1.1).
@@ -261,8 +248,11 @@ func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
 	if st.recvWindow < sc.f.opts.BodyBuffer/2 {
 		st.widen()
 	}
-	if pad := f.length - len(data); pad > 0 {
-		st.credit.Add(int64(pad))
+	st.padding += f.length - len(data)
+	if n := st.padding; n > 0 && n >= st.recvWindow { // not before, or tiny frames would each be answered
+		st.padding = 0
+		st.recvWindow += n
+		sc.control(appendWindowUpdate(nil, st.id, n))
 	}
 	return nil
 }
