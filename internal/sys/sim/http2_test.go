@@ -89,7 +89,7 @@ func (t *trial) http2Server() *http2Server {
 	}
 	simhook.SimulatePool(s.large, t.w.Workers())
 	s.opts = http2.Options{
-		MaxStreams: pick(t, 4, 10, 128), BodyBuffer: pick(t, 64<<10, 128<<10), ResponseBuffer: 1 << (10 + t.n(6)),
+		MaxStreams: pick(t, 8, 20, 128), BodyBuffer: pick(t, 64<<10, 128<<10), ResponseBuffer: 1 << (10 + t.n(6)),
 		HeaderTimeout: -1, BodyTimeout: -1, IdleTimeout: -1, WriteTimeout: -1, ControlBurst: 1 << 20,
 		OnLoop: s.onLoop, Calls: s.follow,
 	}

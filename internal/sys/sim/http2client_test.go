@@ -24,7 +24,7 @@ type http2Ask struct {
 	answerSize int
 	announces  bool // the size, as Content-Length
 	trailer    bool // ends with a trailer section
-	hostage    bool // its answer gets no window before the others are over
+	hostage    bool // its answer gets no window before the others are over, and none at all if the connection's age ends it
 	sits       bool // its handler reads nothing before the others are over
 	drops      bool // is reset in the middle of its body
 
@@ -40,7 +40,8 @@ type http2Ask struct {
 	ended      int // where it ends there, 0 before
 	status     int
 	got        int
-	ends       int // answers, and resets by the server
+	late       bool // a trailer section has come
+	ends       int  // answers, and resets by the server
 	code       wire.ErrCode
 	dropped    bool // the peer has reset it
 	refused    bool // told by GOAWAY
@@ -69,6 +70,7 @@ type http2Peer struct {
 	opened int
 	rude   bool // opens streams after a GOAWAY
 	early  bool // counts as done when everything is sent
+	pads   bool // sends bodies in small pieces with much padding
 
 	framer *wire.Framer
 	in     bytes.Buffer
@@ -85,6 +87,7 @@ type http2Peer struct {
 	final      uint32 // last stream that the server takes
 	goAways    int
 	pings      int // without an answer
+	resets     int // by the server
 }
 
 // http2Resize is a change of the window of streams that the server has not acknowledged.
@@ -107,12 +110,12 @@ func (s *http2Server) peer(addr netip.AddrPort) *http2Peer {
 	base := &client{most: -1, fill: p.fill, take: p.take, nap: time.Duration(3+t.n(2)*t.n(60)) * time.Millisecond}
 	base.ending = pick(t, finAfterAll, stay, stay, stay, closeEarly, resetEarly, finEarly, vanish)
 	bulk := t.once(12)
-	if bulk {
+	if p.pads = !bulk && t.once(20); bulk || p.pads {
 		base.room, p.target = 1<<16, 1<<20
 	}
 	p.client = t.join(addr, base)
 	p.turn = t.n(4000)
-	if bulk {
+	if bulk || p.pads {
 		p.chunk, p.gulp = 1<<16, 1<<16
 	}
 	p.framer = wire.NewFramer(p, &p.in)
@@ -319,13 +322,16 @@ func (p *http2Peer) sendBody() bool {
 		return true
 	}
 	most := 16 << 10
-	if p.chunk < most && t.once(2) {
+	switch {
+	case p.pads:
+		most = 1 + t.n(8)
+	case p.chunk < most && t.once(2):
 		most = 1 + t.n(most)
 	}
 	n := min(a.size-a.sent, a.send, p.send, most)
 	end := a.sent+n == a.size && !a.trailer && (t.once(2) || n == 0)
 	var pad []byte
-	if room := min(a.send, p.send, 16<<10) - n - 1; room >= 0 && t.once(16) {
+	if room := min(a.send, p.send, 16<<10) - n - 1; room >= 0 && (p.pads && n > 0 || t.once(16)) {
 		pad = make([]byte, t.n(min(room, 255)+1))
 	}
 	if n > 0 || end || pad != nil {
@@ -354,14 +360,14 @@ func (p *http2Peer) giveWindows() bool {
 		}
 		return 1 + t.n(n)
 	}
-	if n := max(target, firstWindow/2) - p.recv; n > 0 && t.once(2) {
+	if n := max(target, firstWindow/2) - p.recv; n > 0 && (t.w.IsCalm() || t.once(2)) {
 		n = more(n)
 		p.recv += n
 		p.wrote(p.framer.WriteWindowUpdate(0, uint32(n)))
 		return true
 	}
 	a := p.some(func(a *http2Ask) bool {
-		return !a.over() && a.recv < min(target, a.due()) && (!a.hostage || p.free())
+		return !a.over() && a.recv < min(target, a.due()) && (!a.hostage || p.free() && p.s.opts.MaxAgeGrace == 0)
 	})
 	if a == nil {
 		return false
