@@ -58,7 +58,7 @@ func (sc *serverConn) onRequest(id uint32, end bool) *ConnError {
 	h := &sc.headers
 	if len(sc.streams) >= sc.f.opts.MaxStreams || sc.running >= sc.f.opts.MaxStreams {
 		sc.f.stats.refused.Add(1)
-		return sc.resetID(id, CodeRefusedStream, "too many requests at once")
+		return sc.resetID(id, CodeRefusedStream, tooMany)
 	}
 	sc.f.stats.requests.Add(1)
 	st := &stream{sc: sc, id: id, recvEnd: end, recvWindow: sc.f.opts.BodyBuffer, window: sc.out.initial, returned: true}
@@ -124,7 +124,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 	whole := !lean && sc.f.wholeFor(head, st.recvEnd)
 	if st.recvEnd {
 		if !whole || !sc.onLoop(st, head, nil) {
-			sc.run(st)
+			return sc.run(st)
 		}
 		return nil
 	}
@@ -134,15 +134,11 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 	st.initBody(head, most, to)
 	sc.watch.arm(sc)
 	if !st.body.await {
-		sc.run(st)
+		return sc.run(st)
 	} else if st.expect {
 		sc.goOn(st)
 	}
 	return nil
-}
-
-func tooLong(most int64) string {
-	return "the body is over the limit of " + strconv.FormatInt(most, 10) + " bytes"
 }
 
 // route asks Options.Route about r and fills in the default pool.
@@ -156,18 +152,23 @@ func (f *Factory) route(r *http.Request) (to http1.Route) {
 	return to
 }
 
-// run hands the request to its pool. The request is answered 503 when the pool takes no more.
-func (sc *serverConn) run(st *stream) {
+// run hands the request to its pool. The request is answered 503 when the pool takes no more. It is refused if too many
+// handlers run by now, which requests can bring about that the client has reset while this one waited for its body.
+func (sc *serverConn) run(st *stream) *ConnError {
 	if sc.f.handler == nil && st.call == nil {
 		sc.answer(st, http.StatusNotFound, "there is nothing here")
-		return
+		return nil
+	}
+	if sc.running >= sc.f.opts.MaxStreams {
+		sc.f.stats.refused.Add(1)
+		return sc.reset(st, CodeRefusedStream, tooMany)
 	}
 	st.returned = false
 	sc.running++
 	if st.inline {
 		st.out.limit = math.MaxInt // a loop waits for nothing
 		st.exchange.Run()
-		return
+		return nil
 	}
 	if err := st.pool.Submit(&st.exchange); err != nil {
 		st.returned = true
@@ -175,11 +176,12 @@ func (sc *serverConn) run(st *stream) {
 		sc.f.stats.busy.Add(1)
 		st.retryAfter = true
 		sc.answer(st, http.StatusServiceUnavailable, busyText)
-		return
+		return nil
 	}
 	if sc.watch.handler > 0 {
 		sc.watch.arm(sc)
 	}
+	return nil
 }
 
 // onData takes bytes of a request body (RFC 9113 section 6.1).
@@ -269,7 +271,7 @@ func (sc *serverConn) bodyEnd(st *stream, trailer http.Header) *ConnError {
 	}
 	b.End(io.EOF, trailer)
 	if b.await && !st.gone && !sc.wholeOnLoop(st) {
-		sc.run(st)
+		return sc.run(st)
 	}
 	return nil
 }
