@@ -89,7 +89,7 @@ func (t *trial) http2Server() *http2Server {
 	}
 	simhook.SimulatePool(s.large, t.w.Workers())
 	s.opts = http2.Options{
-		MaxStreams: pick(t, 8, 20, 128), BodyBuffer: pick(t, 64<<10, 128<<10), ResponseBuffer: 1 << (10 + t.n(6)),
+		MaxStreams: pick(t, 8, 8, 20, 128), BodyBuffer: pick(t, 64<<10, 128<<10), ResponseBuffer: 1 << (10 + t.n(6)),
 		HeaderTimeout: -1, BodyTimeout: -1, IdleTimeout: -1, WriteTimeout: -1, ControlBurst: 1 << 20,
 		OnLoop: s.onLoop, Calls: s.follow,
 	}
@@ -126,6 +126,9 @@ func (s *http2Server) find(path, noise string) *http2Ask {
 func (s *http2Server) run(a *http2Ask, body []byte, whole bool) {
 	if a.ran++; a.ran > 1 {
 		s.t.w.Failf("request %d runs twice", a.key)
+	}
+	if a.peer.active > s.opts.MaxStreams {
+		s.t.w.Failf("%s: %d requests run at once", a.peer.name, a.peer.active)
 	}
 	if whole && !bytes.Equal(body, a.body(0, a.size)) {
 		s.t.w.Failf("request %d came with %d bytes, not %d, or with wrong ones", a.key, len(body), a.size)
@@ -180,6 +183,8 @@ func (c *http2Call) Serve(x *http2.Exchange) {
 	if c.over {
 		s.t.w.Failf("request %d runs after it was over", a.key)
 	}
+	a.peer.active++
+	defer func() { a.peer.active-- }()
 	begin := func() { _ = x.Begin(http.StatusOK, hpack.HeaderField{Name: "x-noise", Value: a.noise()}) } // an error comes again
 	if a.kind == askStream || a.kind == askHalf {
 		s.run(a, nil, false)
@@ -217,6 +222,8 @@ func (s *http2Server) serve(w http.ResponseWriter, r *http.Request) {
 	if a == nil {
 		return
 	}
+	a.peer.active++
+	defer func() { a.peer.active-- }()
 	s.run(a, nil, false)
 	w.Header().Set("X-Noise", a.noise())
 	err := s.stream(a, r.Context(), r.Body, func(p []byte) error {
@@ -252,6 +259,7 @@ func (s *http2Server) stream(a *http2Ask, ctx context.Context, body io.Reader, s
 	for !all || sent < a.answerSize {
 		s.doze()
 		if ctx.Err() != nil {
+			s.doze() // a handler may take its time
 			return errOver
 		}
 		waits := true

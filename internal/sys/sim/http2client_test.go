@@ -70,6 +70,8 @@ type http2Peer struct {
 	opened int
 	rude   bool // opens streams after a GOAWAY
 	early  bool // counts as done when everything is sent
+	greedy bool // opens more streams than it may
+	active int  // its requests that handlers run
 	pads   bool // sends bodies in small pieces with much padding
 
 	framer *wire.Framer
@@ -103,14 +105,14 @@ const firstWindow = 65535
 func (s *http2Server) peer(addr netip.AddrPort) *http2Peer {
 	t := s.t
 	p := &http2Peer{
-		s: s, rude: t.once(2), early: t.once(2), send: firstWindow, recv: firstWindow, first: firstWindow, granted: firstWindow, final: math.MaxUint32,
+		s: s, rude: t.once(2), early: t.once(2), greedy: t.once(4), send: firstWindow, recv: firstWindow, first: firstWindow, granted: firstWindow, final: math.MaxUint32,
 		target: pick(t, 1, 100, 5000, 1<<16, 1<<20), dec: hpack.NewDecoder(4096, nil),
 	}
 	p.enc = hpack.NewEncoder(&p.block)
 	base := &client{most: -1, fill: p.fill, take: p.take, nap: time.Duration(3+t.n(2)*t.n(60)) * time.Millisecond}
 	base.ending = pick(t, finAfterAll, stay, stay, stay, closeEarly, resetEarly, finEarly, vanish)
-	bulk := t.once(12)
-	if p.pads = !bulk && t.once(20); bulk || p.pads {
+	bulk := t.once(8)
+	if p.pads = !bulk && t.once(12); bulk || p.pads {
 		base.room, p.target = 1<<16, 1<<20
 	}
 	p.client = t.join(addr, base)
@@ -136,11 +138,17 @@ func (p *http2Peer) Write(b []byte) (int, error) {
 // ask makes a request.
 func (p *http2Peer) ask(bulk bool) {
 	t := p.t
-	a := &http2Ask{peer: p, key: len(p.s.asks), kind: t.n(askKinds), announces: t.once(2), trailer: t.once(4), drops: t.once(20)}
+	a := &http2Ask{
+		peer: p, key: len(p.s.asks), kind: t.n(askKinds), size: t.n(2) * t.n(pick(t, 3, 300, 3000)), answerSize: t.n(pick(t, 3, 300, 6000)),
+		announces: t.once(2), trailer: t.once(4), drops: t.once(20),
+	}
+	if p.greedy && t.once(3) {
+		a.drops, a.size = true, 1+t.n(100)
+	}
+	a.trailer = a.trailer && !p.greedy // the server forgets all but its last resets
 	if a.kind == askLast && !t.once(12) {
 		a.kind = askFunction
 	}
-	a.size, a.answerSize = t.n(2)*t.n(pick(t, 3, 300, 3000)), t.n(pick(t, 3, 300, 6000))
 	if bulk {
 		a.kind, a.size = pick(t, askWhole, askStream, askHandler), t.n(200<<10)
 	}
@@ -255,7 +263,7 @@ func (p *http2Peer) open() bool {
 			running++
 		}
 	}
-	if p.opened == len(p.asks) || !p.mayOpen() || running >= p.s.opts.MaxStreams && !p.t.once(20) {
+	if p.opened == len(p.asks) || !p.mayOpen() || running >= p.s.opts.MaxStreams && !p.greedy && !p.t.once(20) {
 		return false
 	}
 	a := p.asks[p.opened]
