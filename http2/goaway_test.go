@@ -10,6 +10,7 @@ import (
 	wire "golang.org/x/net/http2"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -119,4 +120,50 @@ func TestCallEndsAfterItsLoop(t *testing.T) {
 	}
 	close(goOn)
 	testkit.Eventually(t, "the end of three calls", func() bool { return over.Load() == 3 })
+}
+
+// A pool that is stopped answers the requests that wait in it, and the connection goes on.
+func TestStoppedPool(t *testing.T) {
+	for _, call := range []bool{false, true} {
+		var over atomic.Int32
+		goOn, entered := make(chan struct{}), make(chan struct{}, 3)
+		wait := func() {
+			entered <- struct{}{}
+			<-goOn
+		}
+		c := setup{pool: executor.Options{Workers: 1}, handler: func(w http.ResponseWriter, r *http.Request) { wait(); hello(w, r) }}
+		want, ends := "503 the server is busy\n", int32(0)
+		if call {
+			want, ends = "418 own words", 2
+			c.opts.Calls = func(Head) Followed {
+				return Followed{Call: counted{func(x *Exchange) {
+					wait()
+					_ = x.Begin(http.StatusOK)
+					_ = x.Give([]byte("hello"))
+					x.End()
+				}, &over}}
+			}
+		}
+		s := startWith(t, c)
+		r := s.dial()
+		r.get(1, "/")
+		testkit.Receive(t, "the handler", entered)
+		r.get(3, "/")
+		testkit.Eventually(t, "the request that waits", func() bool { return s.pool.Stats().Queued == 1 })
+		if left := s.pool.Close(); len(left) != 0 {
+			t.Errorf("%v were not told", left)
+		}
+		if a := r.answer(3); a.status()+" "+a.body != want {
+			t.Errorf("%+v, want %q", a, want)
+		}
+		close(goOn)
+		if a := r.answer(1); a.body != "hello" {
+			t.Errorf("%+v", a)
+		}
+		testkit.Eventually(t, "the ends of the calls", func() bool { return over.Load() == ends })
+		if n := s.f.Stats().Busy; n != 1 {
+			t.Errorf("%d are counted as busy", n)
+		}
+		s.settles()
+	}
 }
