@@ -51,6 +51,10 @@ func (t *trial) http2(drains bool) {
 			p.rest()
 		}
 	})
+	if t.once(6) {
+		t.w.Rest(1 + t.n(4000))
+		s.small.Close()
+	}
 	if t.load(8000) {
 		t.finish()
 	}
