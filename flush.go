@@ -43,9 +43,9 @@ func (c *Conn) flush() {
 		c.flushed()
 		return
 	}
-	c.writeStuck() // still writable, or full to the byte: nobody knows
-	c.noteWatermarks()
+	c.writeStuck()                        // still writable, or full to the byte: nobody knows
 	c.setInterest(c.interest | sys.Write) // others first, the poller brings it back
+	c.noteWatermarks()                    // last: the handlers that it tells may write, and end the connection
 }
 
 // wrote counts a write.
@@ -70,8 +70,8 @@ func (c *Conn) tookAll(n, offered int, err error) bool {
 	}
 	if n < offered {
 		c.writeStuck()
-		c.noteWatermarks()
 		c.setInterest(c.interest | sys.Write)
+		c.noteWatermarks() // last, see flush
 		return false
 	}
 	return true
@@ -140,8 +140,8 @@ func (c *Conn) flushed() {
 		c.endMarks()
 	}
 	c.writeFree()
-	c.noteWatermarks()
 	c.setInterest(c.interest &^ sys.Write)
+	c.noteWatermarks() // before what follows, which looks at what the handlers have done
 	if c.phase == PhaseWriting {
 		if c.counts.inflight.Load() > 0 {
 			c.setPhase(PhaseWaitingForResponse)
@@ -149,11 +149,13 @@ func (c *Conn) flushed() {
 			c.setPhase(PhaseReadingHeader)
 		}
 	}
-	if c.has(finishing) {
+	switch {
+	case c.out.Head != nil:
+	case c.has(finishing):
 		c.startLinger()
-		return
+	default:
+		c.checkHalfClosed()
 	}
-	c.checkHalfClosed()
 }
 
 // What follows is about how far a slow peer takes what is queued for it, see transport.Progress.

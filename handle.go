@@ -157,7 +157,7 @@ func (s *Signal) Raise() error {
 	if s.raised.Swap(true) {
 		return nil
 	}
-	err := s.conn.loop.Tasks.PushControl(task{kind: taskSignal, conn: s.conn, msg: s})
+	err := s.conn.loop.Tasks.PushLast(task{kind: taskSignal, conn: s.conn, msg: s})
 	if err != nil {
 		s.raised.Store(false)
 	}

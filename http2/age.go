@@ -21,7 +21,7 @@ func (sc *serverConn) limitAge() {
 
 // resetAll resets what is in flight.
 func (sc *serverConn) resetAll() {
-	for _, st := range sc.streams {
+	for st := range sc.inOrder() {
 		sc.abort(st, &StreamError{Stream: st.id, Code: CodeCancel, Text: "the connection has reached its age, and its requests have had their time"})
 	}
 	sc.leave()

@@ -68,8 +68,8 @@ type Call interface {
 	// the status and the text that go out if Refused changes nothing. On the loop, but after a panic where Serve ran. It must
 	// not block.
 	Refused(w *http1.LoopResponse, status int, why string)
-	// Over is called once, on the loop: the request was answered or has failed, and Serve has returned or was never called.
-	// It must not block.
+	// Over is called once: the request was answered or has failed, and Serve has returned or was never called. On the loop,
+	// or where Serve ran if it returns after the loop has ended. It must not block.
 	Over()
 }
 
@@ -128,9 +128,9 @@ func (f *Factory) refusal(st *stream, status int, text string) (*fields, []byte)
 	}
 	f.countStatus(w.Status)
 	if len(w.Fields) == 0 {
-		return f.plain(w.Status, len(w.Body)), w.Body
+		return plain(w.Status, len(w.Body), st.sc.dateText()), w.Body
 	}
-	h := &fields{list: []hpack.HeaderField{{Name: ":status", Value: statusText(w.Status)}, {Name: "date", Value: f.dateText(time.Now())}}}
+	h := &fields{list: []hpack.HeaderField{{Name: ":status", Value: statusText(w.Status)}, {Name: "date", Value: st.sc.dateText()}}}
 	f.addFields(h, w.Fields)
 	return h, w.Body
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -63,7 +62,7 @@ func (x *Exchange) Begin(status int, fields ...hpack.HeaderField) error {
 	f := x.st.sc.f
 	f.countStatus(status)
 	h := f.newFields()
-	h.list = append(append(h.list[:0], hpack.HeaderField{Name: ":status", Value: statusText(status)}, hpack.HeaderField{Name: "date", Value: f.dateText(time.Now())}), fields...)
+	h.list = append(append(h.list[:0], hpack.HeaderField{Name: ":status", Value: statusText(status)}, hpack.HeaderField{Name: "date", Value: x.st.sc.dateText()}), fields...)
 	out.head(h)
 	return nil
 }

@@ -4,8 +4,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"iter"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -217,17 +220,18 @@ func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 const drainGrace = 250 * time.Millisecond
 
 // drain tells the client to send no more requests. The engine ends the connection when nothing is in flight.
-func (sc *serverConn) drain() {
-	sc.goAway(func() {
-		sc.finalID = sc.lastID
-		sc.control(appendGoAway(nil, sc.finalID, CodeNo, ""))
-	})
+func (sc *serverConn) drain() { sc.goAway(sc.takeNoMore) }
+
+// takeNoMore refuses the requests that begin from now on. The last stream that is taken never grows (RFC 9113 section 6.8).
+func (sc *serverConn) takeNoMore() {
+	sc.finalID = min(sc.finalID, sc.lastID)
+	sc.control(appendGoAway(nil, sc.finalID, CodeNo, ""))
 }
 
 // goAway tells the client to send no more requests, and after drainGrace calls refuse, which refuses those that begin from
 // then on (RFC 9113 section 6.8).
 func (sc *serverConn) goAway(refuse func()) {
-	if sc.draining || sc.state == stateOver {
+	if sc.draining || sc.finalID < math.MaxUint32 || sc.state == stateOver {
 		return
 	}
 	sc.draining = true
@@ -250,8 +254,19 @@ func (d *decoder) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 		return
 	}
 	sc.state = stateOver
-	for _, st := range sc.streams {
+	for st := range sc.inOrder() {
 		sc.close(st, errors.Join(io.ErrUnexpectedEOF, ctx.Conn().CloseError()))
+	}
+}
+
+// inOrder yields the open streams by their numbers. Streams that end meanwhile are left out.
+func (sc *serverConn) inOrder() iter.Seq[*stream] {
+	return func(yield func(*stream) bool) {
+		for _, id := range slices.Sorted(maps.Keys(sc.streams)) {
+			if st := sc.streams[id]; st != nil && !yield(st) {
+				return
+			}
+		}
 	}
 }
 

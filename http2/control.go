@@ -67,7 +67,7 @@ func (sc *serverConn) setting(id uint16, value uint32) *ConnError {
 func (sc *serverConn) resizeWindows(initial int) *ConnError {
 	change := initial - sc.out.initial
 	sc.out.initial = initial
-	for _, st := range sc.streams {
+	for st := range sc.inOrder() {
 		if st.window += change; st.window > maxWindow {
 			return connError(CodeFlowControl, "SETTINGS make the window of stream %d larger than %d", st.id, maxWindow)
 		}
@@ -152,6 +152,10 @@ func (sc *serverConn) onPast(f frame) *ConnError {
 	}
 	return nil
 }
+
+// unheard reports whether frames of a stream that is not open are ignored. It is one that this side has reset, or that came
+// behind the last one that is taken.
+func (sc *serverConn) unheard(id uint32) bool { return id > sc.finalID || sc.past.has(id) }
 
 // onReset handles the client's end of a stream (RFC 9113 section 6.4).
 func (sc *serverConn) onReset(f frame, p []byte) *ConnError {

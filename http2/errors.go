@@ -3,6 +3,7 @@ package http2
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/go-eddy/eddy"
 )
@@ -80,6 +81,12 @@ func (e *ConnError) reason() eddy.CloseReason {
 
 func connError(code ErrCode, format string, args ...any) *ConnError {
 	return &ConnError{code, fmt.Sprintf(format, args...)}
+}
+
+const tooMany = "too many requests at once"
+
+func tooLong(most int64) string {
+	return "the body is over the limit of " + strconv.FormatInt(most, 10) + " bytes"
 }
 
 var (

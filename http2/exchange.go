@@ -120,6 +120,21 @@ func (ex *exchange) Run() {
 	returned = true
 }
 
+// Drop implements executor.Job: it answers a request whose pool was stopped before it could run.
+func (ex *exchange) Drop() {
+	st, f := ex.st, ex.st.sc.f
+	f.stats.busy.Add(1)
+	if st.out.take(handler) {
+		head, body := f.refusal(st, http.StatusServiceUnavailable, busyText)
+		if st.out.head(head); ex.w.isHead {
+			body = nil
+		}
+		st.out.end(body, nil, nil)
+	}
+	ex.ctx.Cancel()
+	ex.finish()
+}
+
 // failed handles a handler that did not return. A panic is answered 500 when nothing was sent, and resets the stream
 // otherwise. The panic goes on to the pool, which counts and logs it.
 func (ex *exchange) failed(v any) {

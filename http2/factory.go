@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
@@ -125,8 +124,10 @@ type dateValue struct {
 	text string
 }
 
-// dateText returns the value of the Date field (RFC 9110 section 6.6.1), which is formatted once per second.
-func (f *Factory) dateText(now time.Time) string {
+// dateText returns the value of the Date field (RFC 9110 section 6.6.1) by the clock of the connection's loop. It is formatted
+// once per second. Any goroutine.
+func (sc *serverConn) dateText() string {
+	f, now := sc.f, sc.conn.Loop().Now()
 	d := f.date.Load()
 	if d == nil || d.unix != now.Unix() {
 		d = &dateValue{now.Unix(), now.UTC().Format(http.TimeFormat)}

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -393,4 +395,29 @@ func TestUnreadConnection(t *testing.T) {
 		<-ctx.Done()
 	}
 	testkit.Eventually(t, "the handlers to end", func() bool { return s.pool.Stats().Parked == 0 })
+}
+
+// Padding uses a window up as data does (RFC 9113 section 6.9.1), and is given back although the request waits for the rest of
+// its body. One frame in many is answered with an update.
+func TestPaddingIsGivenBack(t *testing.T) {
+	s := startWith(t, setup{handler: echo, opts: Options{BodyBuffer: 64 << 10, OnLoop: func(w *http1.LoopResponse, r *http1.LoopRequest) bool {
+		_, _ = fmt.Fprint(w, len(r.Body()))
+		return true
+	}}})
+	r := s.dial()
+	const body, pad = 1000, 255
+	r.request(1, false, headersOf("POST", "/", "content-length: 1000")...)
+	window, updates := 64<<10, 0
+	for i := range body {
+		for window < pad+2 {
+			if f, ok := r.next().(*wire.WindowUpdateFrame); ok && f.StreamID == 1 {
+				window, updates = window+int(f.Increment), updates+1
+			}
+		}
+		window -= pad + 2
+		r.send(func() error { return r.WriteDataPadded(1, i == body-1, []byte("x"), make([]byte, pad)) })
+	}
+	if a := r.answer(1); a.body != "1000" || updates > 100 {
+		t.Errorf("%+v after %d updates", a, updates)
+	}
 }

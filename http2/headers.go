@@ -114,14 +114,15 @@ func (sc *serverConn) section(block []byte) *ConnError {
 		return sc.onTrailer(st)
 	}
 	if id <= sc.lastID {
-		if sc.past.has(id) {
+		if sc.unheard(id) {
 			return nil
 		}
 		return connError(CodeStreamClosed, "HEADERS on the closed stream %d", id)
 	}
 	sc.lastID = id
-	if id > sc.finalID {
-		return nil // the client has been told that it is not taken
+	if id > sc.finalID { // the client has been told that it is not taken
+		sc.f.stats.refused.Add(1)
+		return nil
 	}
 	return sc.onRequest(id, h.has(flagEndStream))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,6 +169,43 @@ func TestMaxStreams(t *testing.T) {
 	}
 	if st := s.f.Stats(); st.Refused != 2 || st.Resets != 2 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// The bound of the handlers that run holds for requests that have waited for their bodies, too: meanwhile the client has reset
+// others, whose handlers still run.
+func TestMaxStreamsAwaited(t *testing.T) {
+	goOn, entered := make(chan struct{}), make(chan struct{}, 4)
+	var over atomic.Int32
+	s := startWith(t, setup{opts: Options{MaxStreams: 2, Calls: func(Head) Followed {
+		call := counted{func(x *Exchange) {
+			entered <- struct{}{}
+			<-goOn
+			_ = x.Begin(http.StatusOK)
+			x.End()
+		}, &over}
+		return Followed{Call: call, Route: http1.Route{Await: 10}}
+	}}})
+	r := s.dial()
+	r.get(1, "/")
+	testkit.Receive(t, "a handler", entered)
+	r.send(func() error { return r.WriteRSTStream(1, wire.ErrCodeCancel) })
+	for _, id := range []uint32{3, 5} {
+		r.request(id, false, headersOf("POST", "/")...)
+	}
+	r.data(3, true, "a")
+	testkit.Receive(t, "a handler", entered)
+	r.data(5, true, "b")
+	if a := r.answer(5); a.reset == nil || *a.reset != wire.ErrCodeRefusedStream {
+		t.Fatalf("%+v", a)
+	}
+	close(goOn)
+	if a := r.answer(3); a.status() != "200" {
+		t.Errorf("%+v", a)
+	}
+	testkit.Eventually(t, "the end of each call", func() bool { return over.Load() == 3 })
+	if st := s.f.Stats(); st.Refused != 1 || len(entered) > 0 {
+		t.Errorf("%+v; %d more have run", st, len(entered))
 	}
 }
 

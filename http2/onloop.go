@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2/hpack"
@@ -85,7 +84,7 @@ func (sc *serverConn) answerOnLoop(st *stream, w *httpserve.LoopResponse) {
 	st.out.take(loop)
 	f.countStatus(w.Status)
 	h := f.newFields()
-	h.list = append(h.list[:0], hpack.HeaderField{Name: ":status", Value: statusText(w.Status)}, hpack.HeaderField{Name: "date", Value: f.dateText(time.Now())})
+	h.list = append(h.list[:0], hpack.HeaderField{Name: ":status", Value: statusText(w.Status)}, hpack.HeaderField{Name: "date", Value: sc.dateText()})
 	f.addFields(h, w.Fields)
 	body := w.Body
 	if !bodyAllowed(w.Status) {
@@ -127,8 +126,7 @@ func (f *Factory) addFields(h *fields, list []httpserve.Field) {
 
 // lastResponse lets the client send no more requests, and ends the connection when those that are open are answered.
 func (sc *serverConn) lastResponse() {
-	sc.finalID = min(sc.finalID, sc.lastID)
-	sc.control(appendGoAway(nil, sc.finalID, CodeNo, ""))
+	sc.takeNoMore()
 	sc.leaving = true
 	sc.leave()
 }

@@ -266,10 +266,10 @@ func (w *response) abandon(quiet bool) {
 }
 
 // plain makes the header section of an answer with a short text.
-func (f *Factory) plain(status, length int) *fields {
+func plain(status, length int, date string) *fields {
 	return &fields{list: []hpack.HeaderField{
 		{Name: ":status", Value: strconv.Itoa(status)},
-		{Name: "date", Value: f.dateText(time.Now())},
+		{Name: "date", Value: date},
 		{Name: "content-type", Value: "text/plain; charset=utf-8"},
 		{Name: "x-content-type-options", Value: "nosniff"},
 		{Name: "content-length", Value: strconv.Itoa(length)},
@@ -343,7 +343,7 @@ func (w *response) special(key string, values []string) bool {
 func (w *response) finishHead(h *fields, complete bool) {
 	ex, body := w.ex, w.bufs.body
 	if !w.hasDate {
-		h.list = append(h.list, hpack.HeaderField{Name: "date", Value: ex.st.sc.f.dateText(time.Now())})
+		h.list = append(h.list, hpack.HeaderField{Name: "date", Value: ex.st.sc.dateText()})
 	}
 	allowed := bodyAllowed(w.status)
 	if allowed && !w.hasType && !w.hasCoding && len(body) > 0 {

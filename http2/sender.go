@@ -163,7 +163,7 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 func (sc *serverConn) settle() {
 	sc.out.settled = true
 	sc.unstarve()
-	for _, st := range sc.streams {
+	for st := range sc.inOrder() {
 		if st.recvEnd {
 			sc.offer(st)
 			continue

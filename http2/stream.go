@@ -22,6 +22,7 @@ type stream struct {
 	gone       bool // the stream is not among serverConn.streams any more
 	returned   bool // its handler has, or never began
 	recvWindow int  // what the client may send
+	padding    int  // used up by padding, and not given back
 	received   int64
 	kept       int // bytes counted by KeepInput
 
@@ -57,7 +58,7 @@ func (sc *serverConn) onRequest(id uint32, end bool) *ConnError {
 	h := &sc.headers
 	if len(sc.streams) >= sc.f.opts.MaxStreams || sc.running >= sc.f.opts.MaxStreams {
 		sc.f.stats.refused.Add(1)
-		return sc.resetID(id, CodeRefusedStream, "too many requests at once")
+		return sc.resetID(id, CodeRefusedStream, tooMany)
 	}
 	sc.f.stats.requests.Add(1)
 	st := &stream{sc: sc, id: id, recvEnd: end, recvWindow: sc.f.opts.BodyBuffer, window: sc.out.initial, returned: true}
@@ -123,7 +124,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 	whole := !lean && sc.f.wholeFor(head, st.recvEnd)
 	if st.recvEnd {
 		if !whole || !sc.onLoop(st, head, nil) {
-			sc.run(st)
+			return sc.run(st)
 		}
 		return nil
 	}
@@ -133,15 +134,11 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 	st.initBody(head, most, to)
 	sc.watch.arm(sc)
 	if !st.body.await {
-		sc.run(st)
+		return sc.run(st)
 	} else if st.expect {
 		sc.goOn(st)
 	}
 	return nil
-}
-
-func tooLong(most int64) string {
-	return "the body is over the limit of " + strconv.FormatInt(most, 10) + " bytes"
 }
 
 // route asks Options.Route about r and fills in the default pool.
@@ -155,18 +152,23 @@ func (f *Factory) route(r *http.Request) (to http1.Route) {
 	return to
 }
 
-// run hands the request to its pool. The request is answered 503 when the pool takes no more.
-func (sc *serverConn) run(st *stream) {
+// run hands the request to its pool. The request is answered 503 when the pool takes no more. It is refused if too many
+// handlers run by now, which requests can bring about that the client has reset while this one waited for its body.
+func (sc *serverConn) run(st *stream) *ConnError {
 	if sc.f.handler == nil && st.call == nil {
 		sc.answer(st, http.StatusNotFound, "there is nothing here")
-		return
+		return nil
+	}
+	if sc.running >= sc.f.opts.MaxStreams {
+		sc.f.stats.refused.Add(1)
+		return sc.reset(st, CodeRefusedStream, tooMany)
 	}
 	st.returned = false
 	sc.running++
 	if st.inline {
 		st.out.limit = math.MaxInt // a loop waits for nothing
 		st.exchange.Run()
-		return
+		return nil
 	}
 	if err := st.pool.Submit(&st.exchange); err != nil {
 		st.returned = true
@@ -174,11 +176,12 @@ func (sc *serverConn) run(st *stream) {
 		sc.f.stats.busy.Add(1)
 		st.retryAfter = true
 		sc.answer(st, http.StatusServiceUnavailable, busyText)
-		return
+		return nil
 	}
 	if sc.watch.handler > 0 {
 		sc.watch.arm(sc)
 	}
+	return nil
 }
 
 // onData takes bytes of a request body (RFC 9113 section 6.1).
@@ -195,7 +198,7 @@ func (sc *serverConn) onData(f frame, p []byte) *ConnError {
 	}
 	st := sc.streams[f.stream]
 	if st == nil {
-		if err := sc.onPast(f); err != nil || sc.past.has(f.stream) {
+		if err := sc.onPast(f); err != nil || sc.unheard(f.stream) {
 			return err
 		}
 		return sc.resetID(f.stream, CodeStreamClosed, "DATA on a closed stream")
@@ -247,8 +250,11 @@ func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
 	if st.recvWindow < sc.f.opts.BodyBuffer/2 {
 		st.widen()
 	}
-	if pad := f.length - len(data); pad > 0 {
-		st.credit.Add(int64(pad))
+	st.padding += f.length - len(data)
+	if n := st.padding; n > 0 && n >= st.recvWindow { // not before, or tiny frames would each be answered
+		st.padding = 0
+		st.recvWindow += n
+		sc.control(appendWindowUpdate(nil, st.id, n))
 	}
 	return nil
 }
@@ -265,7 +271,7 @@ func (sc *serverConn) bodyEnd(st *stream, trailer http.Header) *ConnError {
 	}
 	b.End(io.EOF, trailer)
 	if b.await && !st.gone && !sc.wholeOnLoop(st) {
-		sc.run(st)
+		return sc.run(st)
 	}
 	return nil
 }
@@ -308,9 +314,23 @@ func (sc *serverConn) post(st *stream) {
 	first := len(sc.posted) == 0
 	sc.posted = append(sc.posted, st)
 	sc.mu.Unlock()
-	if first {
-		_ = sc.wake.Raise() // fails only when the loop has ended, which has closed the connection
+	if first && sc.wake.Raise() != nil { // the loop has ended, which has closed the connection
+		sc.collectLast()
 	}
+}
+
+// collectLast ends the requests whose handlers return after the loop has ended.
+func (sc *serverConn) collectLast() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	for _, st := range sc.posted {
+		st.posted.Store(false)
+		if st.done.Load() && !st.returned {
+			st.returned = true
+			sc.over(st)
+		}
+	}
+	sc.posted = nil
 }
 
 // collect looks at the streams that have news.

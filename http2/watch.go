@@ -65,7 +65,7 @@ func (w *watch) look(sc *serverConn) {
 		}
 		w.arm(sc)
 	}
-	for _, st := range sc.streams {
+	for st := range sc.inOrder() {
 		if w.lookAt(sc, st, now) {
 			w.arm(sc)
 		}

@@ -53,6 +53,8 @@ type client struct {
 	over      bool
 	buf       []byte
 
+	fill  func() bool   // adds what comes next to out, and reports that nothing ever will; nil = out is all
+	room  int           // size of the kernel's queues in both directions, 0 = by chance
 	other *client       // the peer at the other end of a relay
 	goes  bool          // goes on sending after the other side's end
 	nap   time.Duration // the longest of its rests
@@ -95,6 +97,10 @@ func (c *client) connect(addr netip.AddrPort) sim.Next {
 		return sim.Done
 	}
 	c.p = p
+	if c.room > 0 {
+		p.SetWindow(c.room)
+		p.SetRoom(c.room)
+	}
 	c.t.peers[p.Addr()] = c
 	return 0
 }
@@ -166,8 +172,12 @@ func (c *client) write() bool {
 	if c.ended || c.eof && !c.goes || c.failed != nil {
 		return false
 	}
+	all := true
+	if c.sent == len(c.out) && c.fill != nil {
+		all = c.fill()
+	}
 	if c.sent == len(c.out) {
-		return c.sentAll()
+		return all && c.sentAll()
 	}
 	chunk := c.chunk
 	if c.t.w.IsCalm() {
@@ -185,6 +195,9 @@ func (c *client) write() bool {
 
 func (c *client) sentAll() bool {
 	switch {
+	case c.turn > c.sent: // the early ending cannot come later
+		c.turn = c.sent
+		return true
 	case c.eof:
 		c.ended, c.over = true, true
 		c.p.Close()

@@ -13,7 +13,7 @@ import (
 // finish ends the servers, in one of the ways there are, and checks what is left.
 func (t *trial) finish() {
 	w := t.w
-	calm := t.once(2)
+	calm := t.once(2) && !t.drains
 	if t.calmEnd = calm; calm {
 		if t.settle(); w.Err() != nil {
 			return
@@ -23,6 +23,9 @@ func (t *trial) finish() {
 	t.endsFrom = w.Now()
 	for _, e := range t.enders {
 		how, late := t.n(3), time.Duration(t.n(2)*t.n(int(100*time.Millisecond)))
+		if t.drains {
+			how = 2
+		}
 		patience := time.Duration(1+t.n(5000)) * time.Millisecond
 		w.Go("shutdown", func() {
 			defer func() { ended++ }()
@@ -40,7 +43,9 @@ func (t *trial) finish() {
 					w.Failf("shutdown: %v", err)
 				}
 			default:
-				if _, err := e.Shutdown(w.WithTimeout(time.Hour)); err != nil && w.Counts()[sim.PeerVanishes] == 0 && !t.endure && !errors.Is(err, eddy.ErrDialerClosed) {
+				_, err := e.Shutdown(w.WithTimeout(time.Hour))
+				t.whole = err == nil
+				if err != nil && w.Counts()[sim.PeerVanishes] == 0 && !t.endure && !errors.Is(err, eddy.ErrDialerClosed) {
 					w.Failf("shutdown with an hour's time: %v", err)
 				}
 			}

@@ -88,6 +88,12 @@ func (p *Peer) SetWindow(n int) {
 	p.e.w.changed()
 }
 
+// SetRoom changes how much the other side's kernel takes before its program reads.
+func (p *Peer) SetRoom(n int) {
+	p.e.peer.window = n
+	p.e.w.changed()
+}
+
 // Ended reports whether the end of the peer's stream was sent, behind all its bytes.
 func (p *Peer) Ended() bool { return p.e.sent }
 

@@ -50,6 +50,8 @@ var scenarios = []scenario{
 	{"relay", relays},
 	{"readers", readers},
 	{"both ask", bothAsk},
+	{"http2", http2Streams},
+	{"http2 drain", http2Drain},
 }
 
 const defaultSeeds = 120
@@ -178,6 +180,8 @@ type trial struct {
 
 	enders []ender  // the servers, and dialers that end with them
 	endure bool     // a drain may take for ever
+	drains bool     // the servers drain in the middle of the trouble, with time for all of it
+	whole  bool     // they have, and nothing was cut
 	atRest []func() // what holds when all trouble is over and nothing moves any more
 }
 
