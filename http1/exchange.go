@@ -146,6 +146,17 @@ func (ex *exchange) Run() {
 	returned = true
 }
 
+// Drop implements executor.Job: it answers a request whose pool was stopped before it could run.
+func (ex *exchange) Drop() {
+	ex.f.stats.busy.Add(1)
+	if ex.tryAbort() {
+		ex.rest.out = ex.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + retryAfter + "\r\n", true, ex.w.isHead})
+		ex.rest.closing = true
+	}
+	ex.ctx.Cancel()
+	ex.finish()
+}
+
 // failed handles a handler that did not return. A panic is answered 500 when
 // nothing was written. The panic goes on to the pool, which counts and logs it.
 func (ex *exchange) failed(v any) {

@@ -262,6 +262,36 @@ func TestBusyPool(t *testing.T) {
 	}
 }
 
+// A pool that is stopped answers the requests that wait in it, also one whose body has not come.
+func TestStoppedPool(t *testing.T) {
+	for _, request := range []string{keepGet, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"} {
+		release, entered := make(chan struct{}), make(chan struct{}, 1)
+		s := startWith(t, setup{pool: executor.Options{Workers: 1}, handler: func(w http.ResponseWriter, r *http.Request) {
+			entered <- struct{}{}
+			<-release
+			echo(w, r)
+		}})
+		first, second := s.dial(), s.dial()
+		first.send(keepGet)
+		testkit.Receive(t, "the handler", entered)
+		second.send(request)
+		testkit.Eventually(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
+		if left := s.pool.Close(); len(left) != 0 {
+			t.Errorf("%v were not told", left)
+		}
+		if resp, body := second.response("GET"); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !resp.Close || body != "the server is busy\n" {
+			t.Errorf("%d %v %q", resp.StatusCode, resp.Header, body)
+		}
+		close(release)
+		if resp, _ := first.response("GET"); resp.StatusCode != 200 {
+			t.Errorf("what ran: %d", resp.StatusCode)
+		}
+		if n := s.f.Stats().Busy; n != 1 {
+			t.Errorf("%d busy answers counted", n)
+		}
+	}
+}
+
 // Busy answers to pipelined requests come in their order, and the one to HEAD has no body.
 func TestBusyAnswersKeepOrder(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 2)
