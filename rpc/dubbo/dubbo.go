@@ -141,7 +141,7 @@ func (w *wrapper) add(v any) error {
 // Java names alike, structs of RegisterClass, lists and maps of them; see Arg for the others. Resp is any for operations
 // without a result.
 //
-// Errors are those of rpc.Invoke. A result that is no Resp is rpc.ErrResponse. The content type says hessian2;
+// Errors are those of rpc.Invoke. A result that is no Resp, or beyond the default Limits, is rpc.ErrResponse. The content type says hessian2;
 // rpc.CallSubtype("proto") is for servers that do not know that word.
 func Invoke[Resp any](ctx context.Context, cl *rpc.GRPCClient, key rpc.Key, operation string, args []any, opts ...rpc.CallOption) (Resp, error) {
 	var resp Resp

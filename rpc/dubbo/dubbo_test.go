@@ -244,6 +244,20 @@ func TestNewService(t *testing.T) {
 	}
 }
 
+// TestRegisterClass: what is no class is told at once.
+func TestRegisterClass(t *testing.T) {
+	for _, of := range []any{nil, 1, new(int)} {
+		func() {
+			defer func() {
+				if r := fmt.Sprint(recover()); !strings.Contains(r, "class org.example.No: a ") {
+					t.Errorf("%T: %s", of, r)
+				}
+			}()
+			RegisterClass("org.example.No", of)
+		}()
+	}
+}
+
 type wrongUsers struct{}
 
 func (wrongUsers) Add(context.Context, ...int64) error { return nil }

@@ -24,11 +24,15 @@ type Arg struct {
 }
 
 // RegisterClass names the class of Java that a struct stands for, as in RegisterClass("org.example.User", User{}). Fields
-// are named as in Java: with a lower first letter, or by the tag hessian:"name". Call it before the first call.
+// are named as in Java: with a lower first letter, or by the tag hessian:"name". Call it before the first call. It panics if
+// of is no struct and no pointer to one.
 func RegisterClass(class string, of any) {
 	t := reflect.TypeOf(of)
-	for t.Kind() == reflect.Pointer {
+	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("dubbo: class %s: a %T is no struct", class, of))
 	}
 	classes.Store(t, class)
 	hessian2.RegisterPOJOMapping(class, of)
