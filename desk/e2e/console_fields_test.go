@@ -65,7 +65,7 @@ func TestOwnFields(t *testing.T) {
 	boss.fill("contacts-value", "silver")
 	boss.click("filter")
 	boss.until("one customer is found", `document.querySelectorAll('[data-testid="contact-row"]').length === 1`)
-	boss.clickOn("the customer is there", `document.querySelector('[data-testid="contact-row"] a')`)
+	boss.pressed("the customer", `document.querySelector('[data-testid="contact-row"] a')`)
 	boss.choose("field-own_plan", "Gold")
 	boss.click("save-fields")
 	boss.until("the page says it", node("done")+` && `+node("own-plan")+`.textContent.includes('Gold')`)
