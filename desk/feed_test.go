@@ -125,6 +125,7 @@ func TestFeedWaits(t *testing.T) {
 	if got := testkit.Receive(t, "an answer", end); !strings.HasPrefix(got, "401 ") {
 		t.Error(got)
 	}
+	s.ok(ann.Flushed(s.ctx)) // the wait below is for what comes behind it
 	end = p.waits(p.feed("after=latest").Cursor, 0)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.desk.Shutdown(s.ctx) }()

@@ -314,10 +314,11 @@ func TestOneReceiverDelaysNoOther(t *testing.T) {
 				}
 				return false
 			})
-			w, err := r.Cold().Webhook(t.Context(), bad.ID)
-			if err != nil || w.Failing == 0 || w.Failure == "" {
-				t.Errorf("%+v %v", w, err)
-			}
+			r.eventually("the store knows that it fails", func() bool {
+				w, err := r.Cold().Webhook(t.Context(), bad.ID)
+				r.ok(err)
+				return w.Failing != 0 && w.Failure != ""
+			})
 			if n := len(r.to("bad.example")); n > 40 {
 				t.Errorf("%d requests to one that does not take them", n)
 			}

@@ -29,6 +29,8 @@ func testCrash(t *testing.T, b Backend) {
 		r.listened()
 		r.site.Group = r.aiming(time.Millisecond, r.lin, r.moe).ID
 		r.must(r.UpdateSite(t.Context(), r.site))
+		r.lin.Capacity = store.MaxCapacity // what the killed processes had in hand stays with her
+		r.must(r.UpdateAgent(t.Context(), r.lin))
 	})
 	left := left{acked: make(map[string]string), done: make(map[string][]string)}
 	for round := range crashes {
