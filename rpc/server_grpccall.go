@@ -193,6 +193,9 @@ func (c *grpcCall) received(err error) error {
 	if end := c.Err(); end != nil {
 		return end
 	}
+	if reset, ok := errors.AsType[*http2.StreamError](err); ok && reset.Remote { // the context is about to end
+		return context.Canceled
+	}
 	if large, ok := errors.AsType[*grpcwire.TooLargeError](err); ok {
 		return large
 	}

@@ -198,6 +198,11 @@ func (a *API) feed(ctx context.Context, r *Request) (f Feed, err error) {
 		if f, after, err = a.page(ctx, after, limit); err != nil {
 			return f, err
 		}
+		if wait > 0 {
+			if err := r.Works(ctx); err != nil { // it may have been revoked meanwhile
+				return f, err
+			}
+		}
 		if f.Gap = f.Gap || gap; len(f.Events) > 0 || f.More || f.Gap || wait == 0 {
 			return f, nil
 		}
@@ -209,9 +214,6 @@ func (a *API) feed(ctx context.Context, r *Request) (f Feed, err error) {
 			return f, nil
 		case <-ctx.Done():
 			return f, nil
-		}
-		if err := r.Works(ctx); err != nil { // it may have been revoked meanwhile
-			return f, err
 		}
 	}
 }
