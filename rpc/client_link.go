@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ func newLink(p *peer, cl *Client) *link {
 			w := newWire(cl, p.Conn())
 			w.link = l
 			l.fresh.Store(w)
+			if err := l.front(p, w); err != nil {
+				return err
+			}
 			if err := p.Add("frames", decoder); err != nil {
 				return err
 			}
@@ -59,6 +63,25 @@ func newLink(p *peer, cl *Client) *link {
 		},
 	}
 	return l
+}
+
+// front adds the handlers of the options in front of the protocol's.
+func (l *link) front(p *eddy.Pipeline, w *wire) error {
+	o := &l.client.o
+	if o.Secure != nil {
+		host, _, err := net.SplitHostPort(l.peer.addr)
+		if err != nil {
+			return err
+		}
+		w.secured = make(chan error, 1)
+		if err := o.Secure(p, host, func(err error) { w.secured <- err }); err != nil {
+			return err
+		}
+	}
+	if o.Front == nil {
+		return nil
+	}
+	return o.Front(p)
 }
 
 // run is the link's goroutine.
@@ -108,10 +131,25 @@ func (l *link) connect() (*wire, error) {
 	if err != nil {
 		return nil, &causeError{kinds: kindsDown, text: "connecting to " + l.peer.addr + ": " + err.Error(), cause: err}
 	}
-	if w := l.fresh.Load(); w != nil && w.conn == c {
+	w := l.fresh.Load()
+	if w == nil || w.conn != c {
+		return nil, errors.New("rpc: a connection without a handler") // does not happen: Dial returns the last one that was made
+	}
+	if w.secured == nil {
 		return w, nil
 	}
-	return nil, errors.New("rpc: a connection without a handler") // does not happen: Dial returns the last one that was made
+	select {
+	case err = <-w.secured:
+	case <-w.away:
+		err = w.lost()
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil {
+		return w, nil
+	}
+	c.CloseWith(eddy.CloseHandshakeFailed, err)
+	return nil, &causeError{kinds: kindsDown, text: "TLS with " + l.peer.addr + ": " + err.Error(), cause: err}
 }
 
 // hold delays the next attempt to connect for as long as a server asks, at most Backoff.Max. Any goroutine.

@@ -71,6 +71,14 @@ type ClientOptions struct {
 	DialTimeout time.Duration // for one address; 0 = 3 s
 	Heartbeat   time.Duration // silence after which a server is sent a PING; after three times that the connection ends. 0 = 60 s, negative = none
 
+	// Secure adds to p the handlers that speak TLS to the server at a host; tlsx.Secure makes such a function. Secure runs on
+	// the loop. ready must be called once, on the loop, with the outcome of the handshake: calls wait for it, and DialTimeout
+	// bounds it. nil = no TLS.
+	Secure func(p *eddy.Pipeline, host string, ready func(error)) error
+	// Front adds handlers between those of Secure and the protocol's, for servers that speak another one. Front runs on the
+	// loop. nil adds none.
+	Front func(p *eddy.Pipeline) error
+
 	Group  *eddy.Group    // loops shared with others; nil = one loop of its own
 	Logger *slog.Logger   // nil = slog.Default()
 	Rand   func() float64 // from 0 to 1, for jitter; nil = math/rand/v2

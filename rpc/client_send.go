@@ -173,21 +173,28 @@ func (w *wire) write(batch []queued, stalled bool) {
 			if last {
 				w.ctx.WriteFuture(bytes.Clone(head)).OnDone(w.resume)
 			} else {
-				_ = w.ctx.WriteBytes(head) // an error means that the connection ends
+				w.ended(w.ctx.WriteBytes(head))
 			}
 			continue
 		case last || c.written != nil:
 			w.writeTracked(c, last)
 		case len(c.buf) > keptBody:
 			c.given = true
-			_ = w.ctx.Write(c.buf)
+			w.ended(w.ctx.Write(c.buf))
 		default:
-			_ = w.ctx.WriteBytes(c.buf)
+			w.ended(w.ctx.WriteBytes(c.buf))
 		}
 		if c.op == frame.OneWay && c.written == nil {
 			w.client.oneWaySent(c)
 		}
 		c.release()
+	}
+}
+
+// ended ends the connection after a failed write, if it is not ending: what is behind the request cannot be sent without it.
+func (w *wire) ended(err error) {
+	if err != nil {
+		w.ctx.Fail(err)
 	}
 }
 
@@ -213,7 +220,8 @@ func (w *wire) writeTracked(c *call, last bool) {
 
 // resume goes on with the queue when the kernel has taken what was sent. On the loop.
 func (w *wire) resume(f *eddy.Future) {
-	if f.Err() != nil && w.conn.CloseError() != nil {
+	if err := f.Err(); err != nil {
+		w.ended(err)
 		return // HandleClose takes care of the queue
 	}
 	w.mu.Lock()

@@ -26,11 +26,12 @@ const sendWindow = 256 << 10
 // wire is one connection of a Client, and the handler in its pipeline that ends calls. Callers add requests to its outbox,
 // and one task of the loop sends all that have come by then.
 type wire struct {
-	client *Client
-	link   *link
-	conn   *eddy.Conn
-	away   chan struct{} // closed when the connection takes no new calls
-	load   atomic.Int32  // calls that wait for their responses, for the balance
+	client  *Client
+	link    *link
+	conn    *eddy.Conn
+	away    chan struct{} // closed when the connection takes no new calls
+	secured chan error    // of a handshake; nil without one
+	load    atomic.Int32  // calls that wait for their responses, for the balance
 
 	// For the loop only.
 	ctx   *eddy.Context

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-eddy/eddy/examples/greeter/greeterpb"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/dubbo"
 )
 
 // greeter is the service on our side.
@@ -41,7 +42,7 @@ func (g greeter) SayHello(ctx context.Context, req *greeterpb.HelloRequest) (*gr
 // serve starts our server with services, and returns its address.
 func serve(t *testing.T, register func(srv *rpc.Server) error) string {
 	t.Helper()
-	srv, err := rpc.NewServer(rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0"}}})
+	srv, err := rpc.NewServer(rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0", Front: dubbo.Front(dubbo.Options{})}}})
 	if err != nil {
 		t.Fatal(err)
 	}

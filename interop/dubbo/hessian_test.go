@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,25 +59,35 @@ func (*Users) Names(_ context.Context, names map[string]string) (int64, error) {
 	return int64(len(names)), nil
 }
 
-// TestDubboGoClientHessian: dubbo-go's client calls a service of ours that has no .proto file.
-func TestDubboGoClientHessian(t *testing.T) {
-	addr := serve(t, func(srv *rpc.Server) error {
+// usersAt serves Users and returns the address.
+func usersAt(t *testing.T) string {
+	t.Helper()
+	return serve(t, func(srv *rpc.Server) error {
 		svc, err := dubbo.NewService(rpc.Key{Interface: userProvider}, new(Users), dubbo.Limits{})
 		if err != nil {
 			return err
 		}
 		return srv.Register(svc)
 	})
-	cl, err := client.NewClient(client.WithClientURL("tri://" + addr))
+}
+
+// dialUsers returns dubbo-go's client of Users at a URL.
+func dialUsers(t *testing.T, url string, opts ...client.ReferenceOption) *client.Connection {
+	t.Helper()
+	cl, err := client.NewClient(client.WithClientURL(url))
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := cl.NewService(new(Users), client.WithSerialization(constant.Hessian2Serialization))
+	conn, err := cl.NewService(new(Users), append(opts, client.WithSerialization(constant.Hessian2Serialization))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	return conn
+}
+
+// callUsers makes the calls that succeed.
+func callUsers(ctx context.Context, t *testing.T, conn *client.Connection) {
+	t.Helper()
 	var u User
 	if err := conn.CallUnary(ctx, []any{int64(7), "Ann Ünal"}, &u, "GetUser"); err != nil || fmt.Sprint(u) != "{7 Ann Ünal [a b]}" {
 		t.Errorf("%v, %v", u, err)
@@ -88,7 +99,15 @@ func TestDubboGoClientHessian(t *testing.T) {
 	if err := conn.CallUnary(ctx, []any{map[string]string{"a": "b"}}, &sum, "Names"); err != nil || sum != 1 {
 		t.Errorf("%d, %v", sum, err)
 	}
-	err = conn.CallUnary(ctx, []any{int64(0), ""}, new(User), "GetUser")
+}
+
+// TestDubboGoClientHessian: dubbo-go's client calls a service of ours that has no .proto file.
+func TestDubboGoClientHessian(t *testing.T) {
+	conn := dialUsers(t, "tri://"+usersAt(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	callUsers(ctx, t, conn)
+	err := conn.CallUnary(ctx, []any{int64(0), ""}, new(User), "GetUser")
 	if triple_protocol.CodeOf(err) != triple_protocol.CodeUnknown {
 		t.Errorf("an error: %v", err)
 	}
@@ -98,10 +117,32 @@ func TestDubboGoClientHessian(t *testing.T) {
 	}
 }
 
-// TestDubboGoServerHessian: our client calls a service of dubbo-go that has no .proto file.
-func TestDubboGoServerHessian(t *testing.T) {
+// TestDubboGoClientProtocol: dubbo-go's client calls the same service by the dubbo protocol.
+func TestDubboGoClientProtocol(t *testing.T) {
+	conn := dialUsers(t, "dubbo://"+usersAt(t), client.WithProtocolDubbo())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	callUsers(ctx, t, conn)
+	for _, c := range []struct {
+		args   []any
+		method string
+		text   string
+	}{
+		{[]any{int64(0), ""}, "GetUser", "nobody has no number"},
+		{[]any{"x", ""}, "GetUser", "argument 1: a string is no int64"},
+		{[]any{}, "Nothing", "no method"},
+	} {
+		if err := conn.CallUnary(ctx, c.args, new(User), c.method); err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, want %q", c.method, err, c.text)
+		}
+	}
+}
+
+// serveUsers starts dubbo-go's server of Users and returns its address.
+func serveUsers(t *testing.T, by protocol.Option) string {
+	t.Helper()
 	addr, port := freePort(t)
-	srv, err := server.NewServer(server.WithServerProtocol(protocol.WithTriple(), protocol.WithIp("127.0.0.1"), protocol.WithPort(port)))
+	srv, err := server.NewServer(server.WithServerProtocol(by, protocol.WithIp("127.0.0.1"), protocol.WithPort(port)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,25 +150,52 @@ func TestDubboGoServerHessian(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = srv.Serve() }()
-	cl, err := rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + addr}, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cl.Close() })
+	return addr
+}
+
+// callOurs makes the calls of our client.
+func callOurs(t *testing.T, cl rpc.Caller) (failed error) {
+	t.Helper()
 	key := rpc.Key{Interface: userProvider}
 	var u *User
+	var err error
 	awaitServer(func() error {
 		u, err = dubbo.Invoke[*User](t.Context(), cl, key, "GetUser", []any{int64(7), "Ann Ünal"})
 		return err
 	})
 	if err != nil || fmt.Sprint(*u) != "{7 Ann Ünal [a b]}" {
-		t.Errorf("%v, %v", u, err)
+		t.Fatalf("%v, %v", u, err)
 	}
 	if sum, err := dubbo.Invoke[int64](t.Context(), cl, key, "Sum", []any{[]int64{1, 2, 3}}); err != nil || sum != 6 {
 		t.Errorf("%d, %v", sum, err)
 	}
-	_, err = dubbo.Invoke[*User](t.Context(), cl, key, "GetUser", []any{int64(0), ""})
+	_, failed = dubbo.Invoke[*User](t.Context(), cl, key, "GetUser", []any{int64(0), ""})
+	return failed
+}
+
+// TestDubboGoServerHessian: our client calls a service of dubbo-go that has no .proto file.
+func TestDubboGoServerHessian(t *testing.T) {
+	addr := serveUsers(t, protocol.WithTriple())
+	cl, err := rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + addr}, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	err = callOurs(t, cl)
 	if st, ok := errors.AsType[*rpc.Status](err); !ok || st.Code != rpc.CodeUnknown || st.Message != "nobody has no number" {
+		t.Errorf("an error: %v", err)
+	}
+}
+
+// TestDubboGoServerProtocol: our client calls the same service by the dubbo protocol.
+func TestDubboGoServerProtocol(t *testing.T) {
+	addr := serveUsers(t, protocol.WithDubbo())
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{addr}, Timeout: time.Minute, WaitForReady: true, Front: dubbo.ClientFront(dubbo.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	if err := callOurs(t, cl); !errors.Is(err, rpc.ErrApp) || !strings.Contains(err.Error(), "java.lang.Throwable: nobody has no number") {
 		t.Errorf("an error: %v", err)
 	}
 }

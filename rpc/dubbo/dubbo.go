@@ -1,5 +1,6 @@
-// Package dubbo serves and calls services of Apache Dubbo that have no .proto file, by Triple: interfaces of Java, and
-// services of dubbo-go. Arguments and results are values of Hessian 2.0.
+// Package dubbo serves and calls services of Apache Dubbo that have no .proto file: interfaces of Java, and services of
+// dubbo-go. They are reached by Triple and, with Front and ClientFront, by the dubbo protocol. Arguments and results are
+// values of Hessian 2.0.
 //
 //	type users struct{}
 //
@@ -22,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/dubbo/internal/hessian"
 )
 
 var (
@@ -87,20 +89,17 @@ func newMethod(name string, fn reflect.Value, l Limits) (*method, error) {
 
 // call answers one call.
 func (m *method) call(ctx context.Context, body []byte) ([]byte, error) {
-	w, err := parseWrapper(body)
-	if err == nil && len(w.values) != len(m.in) {
-		err = fmt.Errorf("%d arguments, want %d", len(w.values), len(m.in))
-	}
-	if err != nil {
-		return nil, rpc.Statusf(rpc.CodeInvalidArgument, "%s: %v", m.name, err)
-	}
 	in := []reflect.Value{reflect.ValueOf(&ctx).Elem()}
-	for i, t := range m.in {
-		v := reflect.New(t).Elem()
-		if err := decode(w.values[i], v, m.limits); err != nil {
-			return nil, rpc.Statusf(rpc.CodeInvalidArgument, "%s: argument %d: %v", m.name, i+1, err)
-		}
-		in = append(in, v)
+	for _, t := range m.in {
+		in = append(in, reflect.New(t).Elem())
+	}
+	plain := len(body) > 0 && body[0] == callMark
+	read := m.readWrapper
+	if plain {
+		read, body = m.readPlain, body[1:]
+	}
+	if err := read(body, in[1:]); err != nil {
+		return nil, rpc.Statusf(rpc.CodeInvalidArgument, "%s: %v", m.name, err)
 	}
 	out := m.fn.Call(in)
 	if err, _ := out[len(out)-1].Interface().(error); err != nil {
@@ -114,56 +113,53 @@ func (m *method) call(ctx context.Context, body []byte) ([]byte, error) {
 	if err := answer.add(result); err != nil {
 		return nil, fmt.Errorf("dubbo: the result of %s: %w", m.name, err)
 	}
+	if plain {
+		return answer.values[0], nil
+	}
 	return answer.append(nil), nil
 }
 
-// add adds a value.
-func (w *wrapper) add(v any) error {
-	kind := ""
-	if a, ok := v.(Arg); ok {
-		v, kind = a.Value, a.Type
-	}
-	if kind == "" {
-		kind = javaType(v)
-	}
-	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
-		v = nil
-	}
-	b, err := encode(v)
+// readWrapper reads the arguments from a wrapper.
+func (m *method) readWrapper(body []byte, in []reflect.Value) error {
+	w, err := parseWrapper(body)
 	if err != nil {
 		return err
 	}
-	w.values, w.types = append(w.values, b), append(w.types, kind)
+	if err := m.count(len(w.values)); err != nil {
+		return err
+	}
+	for i, v := range in {
+		if err := decode(w.values[i], v, m.limits); err != nil {
+			return fmt.Errorf("argument %d: %w", i+1, err)
+		}
+	}
 	return nil
 }
 
-// Invoke calls an operation of a service that has no .proto file, and returns its result. Arguments are values whose types
-// Java names alike, structs of RegisterClass, lists and maps of them; see Arg for the others. Resp is any for operations
-// without a result.
-//
-// Errors are those of rpc.Invoke. A result that is no Resp, or beyond the default Limits, is rpc.ErrResponse. The content type says hessian2;
-// rpc.CallSubtype("proto") is for servers that do not know that word.
-func Invoke[Resp any](ctx context.Context, cl *rpc.GRPCClient, key rpc.Key, operation string, args []any, opts ...rpc.CallOption) (Resp, error) {
-	var resp Resp
-	req := wrapper{serialization: serialization}
-	for i, a := range args {
-		if err := req.add(a); err != nil {
-			return resp, fmt.Errorf("dubbo: argument %d of %s: %w", i+1, operation, err)
+// readPlain reads the arguments behind their types, as the dubbo protocol sends them.
+func (m *method) readPlain(body []byte, in []reflect.Value) error {
+	parts, err := hessian.Split(body, maxValues+1, m.limits)
+	if err != nil {
+		return err
+	}
+	if err := m.count(len(parts) - 1); err != nil {
+		return err
+	}
+	r := newReader(body)
+	if err := r.skip(); err != nil {
+		return err
+	}
+	for i, v := range in {
+		if err := r.read(v, m.limits); err != nil {
+			return fmt.Errorf("argument %d: %w", i+1, err)
 		}
 	}
-	body, err := rpc.Invoke[[]byte](ctx, cl, key, operation, req.append(nil), append([]rpc.CallOption{rpc.CallSubtype(serialization)}, opts...)...)
-	if err != nil {
-		return resp, err
+	return nil
+}
+
+func (m *method) count(n int) error {
+	if n != len(m.in) {
+		return fmt.Errorf("%d arguments, want %d", n, len(m.in))
 	}
-	w, err := parseWrapper(*body)
-	if err == nil && len(w.values) == 0 {
-		err = errNoValue
-	}
-	if err == nil {
-		err = decode(w.values[0], reflect.ValueOf(&resp).Elem(), Limits{})
-	}
-	if err != nil {
-		return resp, fmt.Errorf("%w: %s of %v: %w", rpc.ErrResponse, operation, key, err)
-	}
-	return resp, nil
+	return nil
 }

@@ -74,38 +74,83 @@ func (users) Func(context.Context) (func(), error) { return func() {}, nil }
 // Close is no operation: it takes no context.
 func (users) Close() error { return nil }
 
-// serve starts a server of the service and returns a client.
-func serve(t *testing.T, l Limits) *rpc.GRPCClient {
+// A place is a server of the service, and clients of it by each protocol.
+type place struct {
+	srv           *rpc.Server
+	addr          string
+	grpc          *rpc.GRPCClient
+	frames, dubbo *rpc.Client
+}
+
+// start starts a place. tune changes the options, and may be nil.
+func start(t *testing.T, l Limits, tune func(o *rpc.ServerOptions), more ...rpc.Method) *place {
 	t.Helper()
 	svc, err := NewService(key, users{}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := rpc.NewServer(rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0"}}})
+	o := rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0", Front: Front(Options{Limits: l})}}}
+	if tune != nil {
+		tune(&o)
+	}
+	p := &place{}
+	p.srv, err = rpc.NewServer(o)
 	if err == nil {
-		err = srv.Register(svc)
+		err = p.srv.Register(svc)
+	}
+	if err == nil && len(more) > 0 {
+		if svc, err = rpc.NewService(rpc.Key{Interface: "org.example.More"}, more...); err == nil {
+			err = p.srv.Register(svc)
+		}
 	}
 	if err == nil {
-		err = srv.Listen()
+		err = p.srv.Listen()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, err := rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + srv.Addr("port0").String()}, Timeout: testkit.Patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.addr = p.srv.Addr("port0").String()
 	t.Cleanup(func() {
-		if err := errors.Join(cl.Close(), srv.Close()); err != nil {
+		if err := p.srv.Close(); err != nil && !errors.Is(err, rpc.ErrClosed) {
 			t.Error(err)
 		}
 	})
+	if p.grpc, err = rpc.NewGRPCClient(rpc.GRPCOptions{Targets: []string{"http://" + p.addr}, Timeout: testkit.Patience}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.grpc.Close() })
+	p.frames = client(t, rpc.ClientOptions{Addrs: []string{p.addr}})
+	p.dubbo = client(t, rpc.ClientOptions{Addrs: []string{p.addr}, Front: ClientFront(Options{Limits: l})})
+	return p
+}
+
+func client(t *testing.T, o rpc.ClientOptions) *rpc.Client {
+	t.Helper()
+	o.Timeout, o.WaitForReady = testkit.Patience, true
+	cl, err := rpc.NewClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
 	return cl
 }
 
-// TestCalls: arguments and results of every kind arrive as they were sent, by both names of an operation.
+// serve is start for tests by Triple.
+func serve(t *testing.T, l Limits) *rpc.GRPCClient {
+	t.Helper()
+	return start(t, l, nil).grpc
+}
+
+// TestCalls: arguments and results of every kind arrive as they were sent, by both names of an operation and by each protocol.
 func TestCalls(t *testing.T) {
-	ctx, cl := testkit.Context(t), serve(t, Limits{})
+	p := start(t, Limits{}, nil)
+	for name, cl := range map[string]rpc.Caller{"Triple": p.grpc, "frames": p.frames, "dubbo": p.dubbo} {
+		t.Run(name, func(t *testing.T) { testCalls(t, cl) })
+	}
+}
+
+func testCalls(t *testing.T, cl rpc.Caller) {
+	ctx := testkit.Context(t)
 	for _, name := range []string{"getUser", "GetUser"} {
 		want := *ann
 		want.ID = 8

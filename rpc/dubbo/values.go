@@ -9,6 +9,7 @@ import (
 	"time"
 
 	hessian2 "github.com/apache/dubbo-go-hessian2"
+	"github.com/apache/dubbo-go-hessian2/java_exception"
 
 	"github.com/go-eddy/eddy/rpc/dubbo/internal/hessian"
 )
@@ -41,21 +42,39 @@ func RegisterClass(class string, of any) {
 var classes sync.Map // of RegisterClass: a reflect.Type's name
 
 // encode returns a value in Hessian 2.0.
-func encode(v any) (b []byte, err error) {
+func encode(v any) ([]byte, error) {
+	e := hessian2.NewEncoder()
+	if err := encodeTo(e, v); err != nil {
+		return nil, err
+	}
+	return e.Buffer(), nil
+}
+
+func encodeTo(e *hessian2.Encoder, v any) (err error) {
 	defer func() { // the encoder panics at values that Java has no word for
 		if r := recover(); r != nil {
 			err = fmt.Errorf("a %T in Hessian 2.0: %v", v, r)
 		}
 	}()
-	e := hessian2.NewEncoder()
 	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("a %T in Hessian 2.0: %w", v, err)
+		return fmt.Errorf("a %T in Hessian 2.0: %w", v, err)
 	}
-	return e.Buffer(), nil
+	return nil
+}
+
+// appendException appends an answer that is an exception. Java knows RuntimeException where it does not know better.
+func appendException(dst []byte, id uint64, text string) []byte {
+	b, err := encode(java_exception.NewRuntimeException(text))
+	if err != nil { // no such exception fails
+		return appendRefusal(dst, id, statusServerError, text)
+	}
+	at := len(dst)
+	dst = append(append(appendHeader(dst, 0, statusOK, id), codeInt+answerException), b...)
+	return finish(append(dst, null), at)
 }
 
 // decode reads one value into dst, a pointer.
-func decode(b []byte, dst reflect.Value, l Limits) (err error) {
+func decode(b []byte, dst reflect.Value, l Limits) error {
 	rest, err := hessian.Check(b, 1, l)
 	if err != nil {
 		return err
@@ -63,12 +82,28 @@ func decode(b []byte, dst reflect.Value, l Limits) (err error) {
 	if len(rest) > 0 {
 		return fmt.Errorf("%d bytes behind the value", len(rest))
 	}
+	return newReader(b).read(dst, l)
+}
+
+// A reader reads values that package hessian has let pass, one behind the other.
+type reader struct{ d *hessian2.Decoder }
+
+func newReader(b []byte) reader { return reader{hessian2.NewDecoder(b)} }
+
+// skip passes over a value.
+func (r reader) skip() error {
+	_, err := r.d.Decode()
+	return err
+}
+
+// read reads a value into dst.
+func (r reader) read(dst reflect.Value, l Limits) (err error) {
 	defer func() { // the decoder panics at fields that a struct has with another type
 		if r := recover(); r != nil {
 			err = fmt.Errorf("a value that is none of %v: %v", dst.Type(), r)
 		}
 	}()
-	v, err := hessian2.NewDecoder(b).Decode()
+	v, err := r.d.Decode()
 	if err != nil {
 		return fmt.Errorf("a value that is none of %v: %w", dst.Type(), err)
 	}
