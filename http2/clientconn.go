@@ -76,6 +76,7 @@ func (cc *clientConn) init(p *eddy.Pipeline) error {
 	cc.streams = make(map[uint32]*clientStream)
 	cc.headers.init(&cc.t.run.limits)
 	cc.out.init()
+	cc.out.sections = new(sections)
 	cc.wake.Init(cc.conn, cc.collect)
 	return p.Add(clientName, cc)
 }
