@@ -32,7 +32,8 @@ type CallStream struct {
 	unhook  func() bool // stops watching the context
 	timer   *time.Timer // of the deadline, nil without one of its own
 	over    chan struct{}
-	err     error // after over: why there was no response
+	err     error  // after over: why there was no response
+	buf     []byte // Send's
 
 	in     grpcInput // Recv's; the loop fills in the header and the trailer
 	reader grpcwire.Reader
@@ -151,9 +152,12 @@ func (s *CallStream) Send(msg any) error {
 		return s.ended()
 	default:
 	}
-	b, err := s.cl.pack(make([]byte, 0, 256), s.in.codec, msg)
+	b, err := s.cl.pack(s.buf[:0], s.in.codec, msg)
 	if err != nil {
 		return &Error{Service: s.key.String(), Method: s.method, Err: encodeError{err}}
+	}
+	if cap(b) <= keptBody {
+		s.buf = b
 	}
 	if s.request.Send(b) != nil {
 		return io.EOF

@@ -153,3 +153,30 @@ func TestGRPCUnaryMemory(t *testing.T) {
 	}
 	testkit.Eventually(t, "no stream", func() bool { return cl.o.Transport.Stats().Streams == 0 })
 }
+
+// TestGRPCUnaryAtOnce: a call does not wait for the end of a response that is of no use.
+func TestGRPCUnaryAtOnce(t *testing.T) {
+	for what, c := range map[string]struct {
+		kind, body string
+		code       Code
+	}{
+		"a long message": {"application/grpc", "\x00\x10\x00\x00\x00", CodeResourceExhausted},
+		"two messages":   {"application/grpc", string(grpcMessage(0, "1")) + string(grpcMessage(0, "2")), CodeUnimplemented},
+		"a page":         {"text/html", "<html>", CodeUnknown},
+	} {
+		ended := make(chan error, 1)
+		cl := odd(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", c.kind)
+			_, _ = io.WriteString(w, c.body)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			ended <- r.Context().Err()
+		})
+		if _, err := Invoke[[]byte](testkit.Context(t), cl, Key{Interface: "test"}, "M", []byte("x")); CodeOf(err) != c.code {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := testkit.Receive(t, "the server's request to end", ended); err == nil {
+			t.Errorf("%s: the server was not told", what)
+		}
+	}
+}
