@@ -109,6 +109,8 @@ func (cl *GRPCClient) fields(dst []hpack.HeaderField, in *grpcInput, m *grpcMeth
 		return nil, ErrClosed
 	case in.ctx.Err() != nil:
 		return nil, contextCause(in.ctx)
+	case !in.by.IsZero() && time.Until(in.by) <= 0:
+		return nil, errDeadline
 	case m.bad != nil:
 		return nil, m.bad
 	}
