@@ -180,3 +180,16 @@ func TestGRPCUnaryAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestGRPCUnaryKnown: memory that a timer or a cancelling context may still touch does not serve another call.
+func TestGRPCUnaryKnown(t *testing.T) {
+	cl := new(GRPCClient)
+	u := cl.newUnary()
+	u.known = true
+	cl.keep(u)
+	for range 100 {
+		if cl.newUnary() == u {
+			t.Fatal("the memory serves again")
+		}
+	}
+}
