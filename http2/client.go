@@ -18,7 +18,7 @@ import (
 // and cookies: http.Client{Transport: &http2.Transport{}}. Fill the fields before the first use; the zero value is ready and
 // speaks HTTP/2 by prior knowledge to http URLs. For https set Secure. Close the Transport at the end.
 //
-// Do is the callback form. Do never blocks, and delivers the outcome on a loop.
+// Do is the callback form. Do never blocks, and delivers the outcome on a loop. Begin is the form below net/http.
 //
 // The requests to a host share a connection. A further one is made when the server takes no more requests at once, up to
 // MaxConnsPerHost; then requests wait in order. A request that the server has certainly not processed is sent again, at most

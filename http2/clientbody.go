@@ -12,6 +12,7 @@ import (
 // server back, and other streams go on. The body of an answer to CONNECT is also the receiving side of the tunnel.
 type clientBody struct {
 	httpserve.Pipe
+	of      *httpCall
 	st      *clientStream
 	resp    *http.Response
 	trailer http.Header // of the response, set before the end
@@ -23,8 +24,8 @@ type clientBody struct {
 	whole   []byte
 }
 
-func newClientBody(st *clientStream, resp *http.Response) *clientBody {
-	b := &clientBody{st: st, resp: resp}
+func newClientBody(c *httpCall, st *clientStream, resp *http.Response) *clientBody {
+	b := &clientBody{of: c, st: st, resp: resp}
 	b.Init(nil, st, st.cc.t.BodyBuffer)
 	return b
 }
@@ -41,7 +42,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 // Close implements io.Closer. If the body has not arrived in full, Close resets its stream. Close ends a tunnel, too.
 func (b *clientBody) Close() error {
 	_ = b.Pipe.Close() // never fails
-	if !b.Ended() || b.st.call.plan.connect {
+	if !b.Ended() || b.of.plan.connect {
 		b.st.unwanted.Store(true)
 		b.st.cc.post(b.st)
 	}

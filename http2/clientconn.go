@@ -44,6 +44,7 @@ type clientConn struct {
 	past    pastStreams
 
 	headers    headerReader
+	head       responseHead // that is looked at
 	recvWindow int
 	peer       peerSettings
 	out        sender // its lists are not used
@@ -56,6 +57,7 @@ type clientConn struct {
 	dead     bool // nothing is collected any more
 	incoming []*call
 	posted   []*clientStream // with news from other goroutines
+	began    []*call         // collect's: memory for incoming
 }
 
 // peerSettings are the settings of the server that concern requests.
@@ -74,6 +76,7 @@ func (cc *clientConn) init(p *eddy.Pipeline) error {
 	cc.streams = make(map[uint32]*clientStream)
 	cc.headers.init(&cc.t.run.limits)
 	cc.out.init()
+	cc.out.sections = new(sections)
 	cc.wake.Init(cc.conn, cc.collect)
 	return p.Add(clientName, cc)
 }
@@ -222,12 +225,13 @@ func (cc *clientConn) collect() {
 	}
 	cc.mu.Lock()
 	calls, list := cc.incoming, cc.posted
-	cc.incoming, cc.posted = nil, nil
+	cc.incoming, cc.posted, cc.began = cc.began[:0], nil, calls
 	for _, st := range list {
 		st.posted = false
 	}
 	cc.mu.Unlock()
-	for _, c := range calls {
+	for i, c := range calls {
+		calls[i] = nil
 		cc.begin(c)
 	}
 	for _, st := range list {

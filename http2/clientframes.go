@@ -46,7 +46,7 @@ func (cc *clientConn) onSettings(f frame, p []byte) *ConnError {
 func (cc *clientConn) setting(id uint16, value uint32) *ConnError {
 	switch id {
 	case settingTableSize:
-		cc.out.enc.SetMaxDynamicTableSize(min(value, maxTable))
+		cc.out.resizeTable(min(value, maxTable))
 	case settingPush:
 		if value != 0 {
 			return connError(CodeProtocol, "SETTINGS_ENABLE_PUSH of a server is %d: want 0", value)

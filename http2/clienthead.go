@@ -3,8 +3,6 @@ package http2
 import (
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"strconv"
 	"strings"
 
@@ -94,24 +92,23 @@ func (cc *clientConn) onTrailer(st *clientStream) *ConnError {
 	if !cc.headers.has(flagEndStream) {
 		return cc.malformed(st, CodeProtocol, "a trailer section that does not end the response")
 	}
-	trailer, bad := trailerOf(cc.headers.fields)
-	if bad != "" {
+	if bad := checkTrailer(cc.headers.fields); bad != "" {
 		return cc.malformed(st, CodeProtocol, bad)
 	}
-	return cc.bodyEnd(st, trailer)
+	return cc.bodyEnd(st, cc.headers.fields)
 }
 
 // responseHead is a decoded header section of a response.
 type responseHead struct {
 	status  int
-	header  http.Header
-	trailer http.Header // announced names
-	length  int64       // Content-Length, -1 when there is none
+	fields  []hpack.HeaderField // behind :status; the decoder's memory
+	trailer http.Header         // announced names
+	length  int64               // Content-Length, -1 when there is none
 }
 
-// parse fills h from the fields of a section (RFC 9113 section 8.3.2). The result says what is malformed, "" for nothing.
+// parse checks the fields of a section and fills h (RFC 9113 section 8.3.2). The result says what is malformed, "" for nothing.
 func (h *responseHead) parse(fields []hpack.HeaderField) (bad string) {
-	*h = responseHead{length: -1, header: make(http.Header, len(fields))}
+	*h = responseHead{length: -1}
 	if len(fields) == 0 || fields[0].Name != ":status" {
 		return "a response without :status"
 	}
@@ -121,27 +118,26 @@ func (h *responseHead) parse(fields []hpack.HeaderField) (bad string) {
 		return "a malformed :status"
 	}
 	h.status = int(n)
-	values := make([]string, len(fields)-1)
-	for i, f := range fields[1:] {
+	h.fields = fields[1:]
+	for _, f := range h.fields {
 		if bad := checkField(f); bad != "" {
 			return bad
 		}
 		if bad := h.special(f); bad != "" {
 			return bad
 		}
-		key := http.CanonicalHeaderKey(f.Name)
-		if old := h.header[key]; old != nil {
-			h.header[key] = append(old, f.Value)
-			continue
-		}
-		values[i] = f.Value
-		h.header[key] = values[i : i+1 : i+1]
-	}
-	delete(h.header, "Trailer")
-	if len(h.header["Content-Length"]) > 1 {
-		h.header["Content-Length"] = h.header["Content-Length"][:1]
 	}
 	return ""
+}
+
+// header returns the header of an http.Response.
+func (h *responseHead) header() http.Header {
+	header := headerOf(h.fields)
+	delete(header, "Trailer")
+	if len(header["Content-Length"]) > 1 {
+		header["Content-Length"] = header["Content-Length"][:1]
+	}
+	return header
 }
 
 // special notes the fields that the client itself acts on.
@@ -168,13 +164,13 @@ func (h *responseHead) special(f hpack.HeaderField) (bad string) {
 
 // onResponse takes the header section of a response, or an informational one.
 func (cc *clientConn) onResponse(st *clientStream) *ConnError {
-	var head responseHead
+	head := &cc.head
 	if bad := head.parse(cc.headers.fields); bad != "" {
 		return cc.malformed(st, CodeProtocol, bad)
 	}
 	end := cc.headers.has(flagEndStream)
 	if head.status < 200 {
-		return cc.informed(st, &head, end)
+		return cc.informed(st, head, end)
 	}
 	c := st.call
 	tunnel := c.plan.connect && head.status < 300
@@ -185,25 +181,15 @@ func (cc *clientConn) onResponse(st *clientStream) *ConnError {
 	if end && head.length > 0 && !st.empty {
 		return cc.malformed(st, CodeProtocol, "a Content-Length without a body")
 	}
-	st.sending.allow(head.status < 300)
-	st.answered, st.length = true, head.length
-	resp := &http.Response{
-		Status: statusText(head.status) + " " + http.StatusText(head.status), StatusCode: head.status, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: head.header, Trailer: head.trailer, ContentLength: head.length, Body: http.NoBody, Request: c.req, TLS: cc.tls,
+	st.answered, st.length, st.tunnel = true, head.length, c.plan.connect && !end
+	if err := c.of.answered(st, head, end); err != nil {
+		cc.abort(st, CodeCancel, err)
+		return nil
 	}
-	if head.length < 0 && (end && !st.empty || head.status == http.StatusNoContent) {
-		resp.ContentLength = 0
-	}
-	if !end {
-		st.body = newClientBody(st, resp)
-		resp.Body = st.body
-	}
-	var err *ConnError
 	if end {
-		err = cc.bodyEnd(st, nil)
+		return cc.bodyEnd(st, nil)
 	}
-	c.finish(resp, nil)
-	return err
+	return nil
 }
 
 // informed handles a 1xx response (RFC 9110 section 15.2).
@@ -215,18 +201,7 @@ func (cc *clientConn) informed(st *clientStream, head *responseHead, end bool) *
 	case st.informal > maxInformational:
 		return cc.malformed(st, CodeEnhanceYourCalm, "more than "+strconv.Itoa(maxInformational)+" informational responses")
 	}
-	trace := httptrace.ContextClientTrace(st.call.req.Context())
-	if head.status == http.StatusContinue {
-		st.sending.allow(true)
-		if trace != nil && trace.Got100Continue != nil {
-			trace.Got100Continue()
-		}
-	}
-	if trace != nil && trace.Got1xxResponse != nil {
-		if err := trace.Got1xxResponse(head.status, textproto.MIMEHeader(head.header)); err != nil {
-			cc.abort(st, CodeCancel, err)
-		}
-	}
+	st.call.of.informed(st, head)
 	return nil
 }
 

@@ -73,12 +73,24 @@ func (t *Transport) acquire(c *call) {
 		c.fail(ErrTransportClosed)
 		return
 	}
+	if c.tries == 0 {
+		p.stats.Requests++
+	}
 	h := p.hosts[c.key]
 	if h == nil {
 		h = &host{key: c.key}
 		p.hosts[c.key] = h
 	}
-	full := p.waiting >= t.MaxWaiting && (len(h.waiting) > 0 || h.free() == nil)
+	if len(h.waiting) == 0 {
+		if cc := h.free(); cc != nil {
+			t.grant(h, cc, c)
+			t.forget(h)
+			p.mu.Unlock()
+			cc.take(c)
+			return
+		}
+	}
+	full := p.waiting >= t.MaxWaiting
 	var w tasks
 	if !full {
 		h.waiting = append(h.waiting, c)
@@ -92,6 +104,15 @@ func (t *Transport) acquire(c *call) {
 		c.fail(ErrTransportBusy)
 	} else if c.stopCause() != nil { // a cancel before the append found no entry to remove
 		t.stopWaiting(c)
+	}
+}
+
+// grant gives a stream of cc to the call. The lock is held.
+func (t *Transport) grant(h *host, cc *clientConn, c *call) {
+	t.conns.streams++
+	cc.slots.used++
+	if c.plan.close {
+		h.drop(cc)
 	}
 }
 
@@ -117,11 +138,7 @@ func (t *Transport) serve(h *host, w *tasks) {
 		h.waiting[0] = nil
 		h.waiting = h.waiting[1:]
 		p.waiting--
-		p.streams++
-		cc.slots.used++
-		if c.plan.close {
-			h.drop(cc)
-		}
+		t.grant(h, cc, c)
 		w.grants = append(w.grants, grant{c, cc})
 	}
 	if len(h.waiting) == 0 || h.attempt != nil || len(h.conns) >= t.MaxConnsPerHost || p.closed {

@@ -9,17 +9,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http2/hpack"
+
 	"github.com/go-eddy/eddy"
 )
 
 // clientStream is one request and its response on a connection. The loop owns it, except out and the atomic fields.
 type clientStream struct {
-	cc      *clientConn
-	id      uint32
-	call    *call
-	sending *sentBody
-	timer   *eddy.Timer // of 100 Continue
-	posted  bool        // in clientConn.posted, under its mutex
+	cc     *clientConn
+	id     uint32
+	call   *call
+	timer  *eddy.Timer // of 100 Continue
+	posted bool        // in clientConn.posted, under its mutex
 
 	begun    bool // its header section was sent
 	sentEnd  bool
@@ -35,9 +36,9 @@ type clientStream struct {
 	sentAt  time.Duration // when the last byte of the request was sent
 	stuck   time.Duration // since when a window lets nothing through; 0 while none does
 
-	body       *clientBody // of the response, nil when it has none
-	length     int64       // Content-Length of the response, -1 when there is none
-	empty      bool        // the response has no body whatever its fields say
+	length     int64 // Content-Length of the response, -1 when there is none
+	empty      bool  // the response has no body whatever its fields say
+	tunnel     bool  // the other direction goes on behind the end of the response
 	recvWindow int
 	received   int64
 
@@ -67,9 +68,13 @@ func (cc *clientConn) begin(c *call) {
 	case c.plan.extended && !cc.peer.protocol:
 		err = errors.New("http2: the server takes no CONNECT with a :protocol")
 	}
-	st := &clientStream{cc: cc, call: c, sending: c.sentBody(), window: cc.out.initial, recvWindow: cc.t.BodyBuffer, length: -1}
+	st := c.spare
+	if c.spare = nil; st == nil {
+		st = new(clientStream)
+	}
+	st.cc, st.call, st.window, st.recvWindow, st.length = cc, c, cc.out.initial, cc.t.BodyBuffer, -1
 	if err == nil {
-		err = c.enter(func() { cc.post(st) })
+		err = c.enter(stageStream, st)
 	}
 	if err != nil {
 		cc.t.release(cc)
@@ -81,20 +86,7 @@ func (cc *clientConn) begin(c *call) {
 	cc.nextID += 2
 	cc.streams[st.id] = st
 	cc.conn.Begin()
-	st.out.init(requestBuffer)
-	st.out.head(&fields{list: c.plan.list})
-	switch {
-	case !c.plan.hasBody:
-		st.out.end(nil, nil, nil)
-	case c.whole != nil:
-		_ = st.out.add(c.whole) // nobody has ended the stream yet
-		st.out.end(nil, nil, nil)
-	default:
-		if c.plan.expect && cc.t.ExpectContinueTimeout > 0 {
-			st.timer, _ = cc.ctx.After(cc.t.ExpectContinueTimeout, func() { st.sending.allow(true) }) // an error means that the connection ends
-		}
-		go st.sendBody()
-	}
+	c.of.send(st)
 	if cc.watch.asked == 0 && len(cc.streams) == 1 {
 		cc.watch.heard = cc.ctx.Now()
 	}
@@ -149,7 +141,7 @@ func (cc *clientConn) onData(f frame, p []byte) *ConnError {
 
 // addBody gives the bytes of a DATA frame to the reader.
 func (cc *clientConn) addBody(st *clientStream, data []byte, f frame) *ConnError {
-	dropped, err := st.body.add(data)
+	dropped, err := st.call.of.add(data)
 	if err != nil {
 		cc.abort(st, CodeCancel, err)
 		return nil
@@ -165,22 +157,18 @@ func (cc *clientConn) addBody(st *clientStream, data []byte, f frame) *ConnError
 }
 
 // bodyEnd ends the response. A request that is still being sent is of no use any more, but that of a tunnel.
-func (cc *clientConn) bodyEnd(st *clientStream, trailer http.Header) *ConnError {
+func (cc *clientConn) bodyEnd(st *clientStream, trailer []hpack.HeaderField) *ConnError {
 	st.recvEnd = true
 	if st.length >= 0 && st.received != st.length && !st.empty {
 		return cc.malformed(st, CodeProtocol, "a body shorter than its Content-Length")
 	}
 	cc.flood.earn(1)
-	if st.body != nil {
-		st.body.trailer = trailer
-	}
+	st.call.of.received(trailer)
 	switch {
 	case st.sentEnd:
 		cc.end(st, io.EOF, never)
-	case !st.call.plan.connect || st.body == nil:
+	case !st.tunnel:
 		cc.abort(st, CodeNo, io.EOF)
-	default:
-		st.body.end(io.EOF)
 	}
 	return nil
 }
@@ -233,25 +221,21 @@ func (cc *clientConn) end(st *clientStream, err error, again chance) {
 		st.timer.Stop()
 	}
 	c := st.call
-	if err == io.EOF { //nolint:errorlint // our own mark, never wrapped
+	if isEOF(err) {
 		st.out.fail(errComplete)
 	} else {
 		st.out.fail(err)
 	}
 	cc.t.release(cc)
 	cc.conn.End()
+	cause := c.enter(stageOver, nil)
 	switch {
-	case st.answered:
-		if cause := c.stopCause(); cause != nil && err != io.EOF { //nolint:errorlint // see above
-			err = cause
-		}
-		c.over(false)
-		if st.body != nil {
-			st.body.end(err)
-		}
-	default:
-		_ = c.enter(func() {})
+	case !st.answered:
 		c.lost(cc, err, again)
+	case cause != nil && !isEOF(err):
+		c.of.over(cause)
+	default:
+		c.of.over(err)
 	}
 	cc.leave()
 }
@@ -259,6 +243,7 @@ func (cc *clientConn) end(st *clientStream, err error, again chance) {
 // sendQueue holds the streams of a connection that have something to send. They take turns frame by frame.
 type sendQueue struct {
 	ready   []*clientStream
+	memory  []*clientStream // of ready, when that was last empty or has grown
 	starved []*clientStream // have data and a window, and wait for that of the connection
 	pumping bool
 }
@@ -273,11 +258,21 @@ func (q *sendQueue) remove(st *clientStream) {
 	}
 }
 
+func (q *sendQueue) add(st *clientStream) {
+	if len(q.ready) == 0 {
+		q.ready = q.memory[:0]
+	}
+	q.ready = append(q.ready, st)
+	if cap(q.ready) > cap(q.memory) {
+		q.memory = q.ready
+	}
+}
+
 // offer notes that st may have something to send; pump sends it.
 func (cc *clientConn) offer(st *clientStream) {
 	if !st.gone && !st.sentEnd && !st.queued && !st.starved {
 		st.queued = true
-		cc.queue.ready = append(cc.queue.ready, st)
+		cc.queue.add(st)
 	}
 }
 
@@ -329,6 +324,9 @@ func (cc *clientConn) sendPiece(st *clientStream) bool {
 		cc.flood.earn(1)
 	case len(p.data) > 0 || p.end:
 		cc.sendData(st, p.data, p.end)
+		if p.emptied != nil {
+			chunkPool.Put(p.emptied)
+		}
 	default:
 		st.stuck = 0
 		return false

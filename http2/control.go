@@ -45,7 +45,7 @@ func (sc *serverConn) onSettings(f frame, p []byte) *ConnError {
 func (sc *serverConn) setting(id uint16, value uint32) *ConnError {
 	switch id {
 	case settingTableSize:
-		sc.out.enc.SetMaxDynamicTableSize(min(value, maxTable))
+		sc.out.resizeTable(min(value, maxTable))
 	case settingPush, settingConnectProtocol:
 		if value > 1 {
 			return connError(CodeProtocol, "setting %d is %d: want 0 or 1", id, value)

@@ -140,9 +140,8 @@ func (sc *serverConn) onTrailer(st *stream) *ConnError {
 	case h.large:
 		return sc.reset(st, CodeEnhanceYourCalm, "the trailer section is too large")
 	}
-	trailer, bad := trailerOf(h.fields)
-	if bad != "" {
+	if bad := checkTrailer(h.fields); bad != "" {
 		return sc.reset(st, CodeProtocol, bad)
 	}
-	return sc.bodyEnd(st, trailer)
+	return sc.bodyEnd(st, headerOf(h.fields))
 }

@@ -22,6 +22,23 @@ var lowerNames = func() map[string]string { //nolint:gochecknoglobals // a table
 	return m
 }()
 
+// canonicalNames maps the usual field names in lower case to their canonical form.
+var canonicalNames = func() map[string]string { //nolint:gochecknoglobals // a table, never written again
+	m := make(map[string]string, len(lowerNames))
+	for name, low := range lowerNames {
+		m[low] = name
+	}
+	return m
+}()
+
+// canonicalName returns the canonical form of a field name.
+func canonicalName(name string) string {
+	if canonical, ok := canonicalNames[name]; ok {
+		return canonical
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
 // lowerName returns a field name in lower case.
 func lowerName(name string) string {
 	if low, ok := lowerNames[name]; ok {

@@ -250,6 +250,14 @@ func (o *outgoing) fail(err error) {
 	o.room.Broadcast()
 }
 
+// whole makes heads and the one chunk all that goes out. The loop calls it before others know the buffer.
+func (o *outgoing) whole(heads []*fields, body []chunk) {
+	o.heads, o.ended = heads, true
+	if o.n = len(body[0].b); o.n > 0 {
+		o.chunks = body
+	}
+}
+
 // replace drops what was not sent and makes the answer of the loop the only one.
 func (o *outgoing) replace(head *fields, body []byte, err error) {
 	o.mu.Lock()

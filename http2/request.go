@@ -207,24 +207,31 @@ func (h *requestHead) request(r *http.Request) (ok bool) {
 	return true
 }
 
-// trailerOf makes a trailer of the fields of its section. bad says what is malformed, "" for nothing.
-func trailerOf(fields []hpack.HeaderField) (trailer http.Header, bad string) {
-	trailer = make(http.Header, len(fields))
+// checkTrailer checks the fields of a trailer section. The result says what is malformed, "" for nothing.
+func checkTrailer(fields []hpack.HeaderField) (bad string) {
+	for _, f := range fields {
+		if bad := checkField(f); bad != "" {
+			return bad
+		}
+		if !httpguts.ValidTrailerHeader(canonicalName(f.Name)) {
+			return "a trailer field that frames or routes the message"
+		}
+	}
+	return ""
+}
+
+// headerOf returns the header, or the trailer, of fields that were checked.
+func headerOf(fields []hpack.HeaderField) http.Header {
+	header := make(http.Header, len(fields))
 	values := make([]string, len(fields))
 	for i, f := range fields {
-		if bad := checkField(f); bad != "" {
-			return nil, bad
-		}
-		key := http.CanonicalHeaderKey(f.Name)
-		if !httpguts.ValidTrailerHeader(key) {
-			return nil, "a trailer field that frames or routes the message"
-		}
-		if old := trailer[key]; old != nil {
-			trailer[key] = append(old, f.Value)
+		key := canonicalName(f.Name)
+		if old := header[key]; old != nil {
+			header[key] = append(old, f.Value)
 			continue
 		}
 		values[i] = f.Value
-		trailer[key] = values[i : i+1 : i+1]
+		header[key] = values[i : i+1 : i+1]
 	}
-	return trailer, ""
+	return header
 }

@@ -17,8 +17,9 @@ const minRate = 256
 
 // sender decides which stream is sent next, and keeps the windows.
 type sender struct {
-	enc   *hpack.Encoder
-	block bytes.Buffer // of enc
+	enc      *hpack.Encoder
+	block    bytes.Buffer // of enc
+	sections *sections    // of a client; nil = every section is encoded anew
 
 	window  int // what the client takes on all streams together
 	initial int // first window of a stream
@@ -191,10 +192,7 @@ func (sc *serverConn) stall(st *stream) {
 
 // sendSection sends a header section in as many frames as it needs (RFC 9113 section 4.3).
 func (o *sender) sendSection(ctx *eddy.Context, id uint32, h *fields, end bool) {
-	o.block.Reset()
-	for _, f := range h.list {
-		_ = o.enc.WriteField(f) // into memory, which never fails
-	}
+	o.encode(h.list)
 	typ, flags := frameHeaders, uint8(0)
 	if end {
 		flags = flagEndStream

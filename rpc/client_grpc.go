@@ -1,14 +1,11 @@
 package rpc
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -43,10 +40,13 @@ type GRPCOptions struct {
 // goroutine but those that run a loop. Use it with Invoke and OpenStream.
 type GRPCClient struct {
 	o       GRPCOptions
-	targets []*url.URL
+	targets []grpcTarget
 	own     bool // the Transport
 	turn    atomic.Uint32
 	closed  atomic.Bool
+	usual   string // the grpc-timeout of calls with the usual timeout
+	methods grpcMethods
+	unaries sync.Pool // of *grpcUnary
 }
 
 // NewGRPCClient returns a client that connects with its first call. End it with Close. The error names the option that
@@ -58,7 +58,7 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
 			return nil, fmt.Errorf("rpc: GRPCOptions.Targets has %q: want http://host:port or https://host:port", target)
 		}
-		cl.targets = append(cl.targets, u)
+		cl.targets = append(cl.targets, newTarget(u))
 	}
 	cl.o.MaxPayload = cmp.Or(o.MaxPayload, frame.DefaultMaxPayload)
 	switch {
@@ -70,6 +70,7 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 		return nil, fmt.Errorf("rpc: GRPCOptions.MaxPayload is %d: it must be from 0 to %d", o.MaxPayload, 1<<30)
 	}
 	cl.o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	cl.usual = string(grpcwire.AppendTimeout(nil, cl.o.Timeout))
 	if o.Transport == nil {
 		cl.own, cl.o.Transport = true, &http2.Transport{MaxConnsPerHost: 1, PingInterval: DefaultHeartbeat}
 	}
@@ -85,12 +86,15 @@ func (cl *GRPCClient) Close() error {
 	return cl.o.Transport.Close() //nolint:wrapcheck // says whose it is
 }
 
-func (cl *GRPCClient) options(opts []CallOption) *callOptions {
+func (cl *GRPCClient) options(opts []CallOption) callOptions {
+	if len(opts) == 0 {
+		return callOptions{timeout: cl.o.Timeout, codec: cl.o.Codec}
+	}
 	o := &callOptions{timeout: cl.o.Timeout, codec: cl.o.Codec}
 	for _, opt := range opts {
 		opt(o)
 	}
-	return o
+	return *o
 }
 
 // codecFor returns the codec of a call whose first message is msg, and the content type that says so.
@@ -115,13 +119,9 @@ func codecFor(o *callOptions, msg any) (payload.Codec, string) {
 }
 
 // invokeGRPC is Invoke by a GRPCClient.
-func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o *callOptions) (*Resp, error) {
+func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o callOptions) (*Resp, error) {
 	if len(cl.o.Interceptors) > 0 {
-		info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
-		return intercepted[Resp](ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req, resp any) error {
-			o.meta = info.Metadata
-			return cl.invoke(ctx, key, method, req, resp, o)
-		})
+		return interceptGRPC[Resp](ctx, cl, key, method, req, o)
 	}
 	resp := new(Resp)
 	if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
@@ -130,59 +130,18 @@ func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method s
 	return resp, nil
 }
 
-// invoke makes one call with one response.
-func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, resp any, o *callOptions) error {
-	e := &Error{Service: key.String(), Method: method, Executed: ExecutedNo}
-	like := req
-	if like == nil {
-		like = resp
-	}
-	codec, kind := codecFor(o, like)
-	msg, err := cl.pack(codec, req)
-	if err != nil {
-		e.Err = encodeError{err}
-		return e
-	}
-	if o.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.timeout)
-		defer cancel()
-	}
-	r, err := cl.request(ctx, key, method, kind, o)
-	if err != nil {
-		e.Err = err
-		return e
-	}
-	var answer *http.Response
-	for range cl.targets {
-		cl.aim(r)
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(msg)), int64(len(msg))
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(msg)), nil }
-		if answer, err = cl.o.Transport.RoundTrip(r); err == nil || !untouched(err) || ctx.Err() != nil { //nolint:bodyclose // one closes it
-			break
-		}
-	}
-	if err != nil {
-		return cl.lost(ctx, e, err)
-	}
-	e.Executed = ExecutedMaybe
-	in, _ := inputs.Get().(*grpcInput) // its New makes nothing else
-	*in = grpcInput{ctx: ctx, e: e, o: o, codec: codec, resp: answer, limit: cl.o.MaxPayload, messages: in.messages}
-	in.messages.Init(answer.Body, cl.o.MaxPayload)
-	err = in.one(resp)
-	*in = grpcInput{messages: in.messages}
-	if in.messages.Rest() {
-		inputs.Put(in)
-	}
-	return err
+// interceptGRPC is invokeGRPC through the client's interceptors.
+func interceptGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o callOptions) (*Resp, error) {
+	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
+	return intercepted[Resp](ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req, resp any) error {
+		o.meta = info.Metadata
+		return cl.invoke(ctx, key, method, req, resp, o)
+	})
 }
 
-// inputs have the memory of responses that were decoded, for the next ones.
-var inputs = sync.Pool{New: func() any { return new(grpcInput) }}
-
-// pack encodes a message with its prefix.
-func (cl *GRPCClient) pack(codec payload.Codec, msg any) ([]byte, error) {
-	b, err := codec.Append(grpcwire.AppendPrefix(make([]byte, 0, 256)), msg)
+// pack appends a message with its prefix to dst, which is empty.
+func (cl *GRPCClient) pack(dst []byte, codec payload.Codec, msg any) ([]byte, error) {
+	b, err := codec.Append(grpcwire.AppendPrefix(dst), msg)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // says what is wrong
 	}
@@ -198,50 +157,6 @@ func (cl *GRPCClient) pack(codec payload.Codec, msg any) ([]byte, error) {
 	return b, nil
 }
 
-// The fields that requests have in common. Nobody writes to them.
-var onlyTrailers, userAgent, onlyGzip = []string{"trailers"}, []string{"grpc-eddy"}, []string{grpcwire.Gzip}
-
-// request makes the request of a call, without target and body.
-func (cl *GRPCClient) request(ctx context.Context, key Key, method, kind string, o *callOptions) (*http.Request, error) {
-	switch {
-	case cl.closed.Load():
-		return nil, ErrClosed
-	case ctx.Err() != nil:
-		return nil, contextCause(ctx)
-	}
-	if err := key.Validate(); err != nil {
-		return nil, err
-	}
-	h := http.Header{"Content-Type": {kind}, "Te": onlyTrailers, "User-Agent": userAgent, "Grpc-Accept-Encoding": onlyGzip}
-	if cl.o.Gzip {
-		h["Grpc-Encoding"] = onlyGzip
-	}
-	if by, ok := ctx.Deadline(); ok {
-		h["Grpc-Timeout"] = []string{string(grpcwire.AppendTimeout(nil, time.Until(by)))}
-	}
-	if key.Group != "" {
-		h["Tri-Service-Group"] = []string{key.Group}
-	}
-	if key.Version != "" {
-		h["Tri-Service-Version"] = []string{key.Version}
-	}
-	if err := checkPairs(o.meta); err != nil {
-		return nil, err
-	}
-	for _, p := range appendPairs(nil, o.meta) {
-		h.Add(p.Name, p.Value)
-	}
-	return (&http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/" + key.Interface + "/" + method}, Header: h, Proto: "HTTP/2.0", ProtoMajor: 2,
-	}).WithContext(ctx), nil
-}
-
-// aim points a request at the next target.
-func (cl *GRPCClient) aim(r *http.Request) {
-	to := cl.targets[int(cl.turn.Add(1)-1)%len(cl.targets)]
-	r.URL.Scheme, r.URL.Host, r.Host = to.Scheme, to.Host, to.Host
-}
-
 // untouched reports whether a request that failed was certainly not taken by its server.
 func untouched(err error) bool {
 	if reset, ok := errors.AsType[*http2.StreamError](err); ok {
@@ -252,11 +167,17 @@ func untouched(err error) bool {
 }
 
 // lost returns the error of a call without a response.
-func (cl *GRPCClient) lost(ctx context.Context, e *Error, err error) error {
+func (in *grpcInput) lost(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	e := in.e
 	switch {
-	case ctx.Err() != nil:
-		e.Executed, e.Err = ExecutedMaybe, contextCause(ctx)
-	case ranOut(ctx, err):
+	case errors.Is(err, ErrDeadline), errors.Is(err, ErrCanceled): // as this side has said
+		e.Executed, e.Err = ExecutedMaybe, err
+	case in.ctx.Err() != nil:
+		e.Executed, e.Err = ExecutedMaybe, contextCause(in.ctx)
+	case ranOut(in.by, err):
 		e.Executed, e.Err = ExecutedMaybe, errDeadline
 	case errors.Is(err, http2.ErrTransportClosed):
 		e.Executed, e.Err = ExecutedMaybe, ErrClosed
@@ -270,9 +191,8 @@ func (cl *GRPCClient) lost(ctx context.Context, e *Error, err error) error {
 }
 
 // ranOut reports whether err is the server's way to end a call at its deadline, of which the client's timer tells a moment
-// later.
-func ranOut(ctx context.Context, err error) bool {
+// later. by is zero without one.
+func ranOut(by time.Time, err error) bool {
 	s, ok := errors.AsType[*http2.StreamError](err)
-	by, limited := ctx.Deadline()
-	return ok && limited && s.Remote && s.Code == http2.CodeCancel && !time.Now().Before(by)
+	return ok && !by.IsZero() && s.Remote && s.Code == http2.CodeCancel && !time.Now().Before(by)
 }

@@ -426,10 +426,11 @@ func TestGRPCClientDeadlineOfServer(t *testing.T) {
 		begun  Code
 		code   Code
 	}{{late, true, CodeDeadlineExceeded, CodeDeadlineExceeded}, {late, false, CodeUnavailable, CodeUnavailable}, {plain, true, CodeCanceled, CodeUnavailable}} {
-		if err := (*GRPCClient)(nil).lost(c.ctx, &Error{}, reset(c.remote)); CodeOf(err) != c.code {
+		by, _ := c.ctx.Deadline()
+		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}}).lost(reset(c.remote)); CodeOf(err) != c.code {
 			t.Errorf("before the response: %v", err)
 		}
-		if err := (&grpcInput{ctx: c.ctx, e: &Error{}}).reset(reset(c.remote)); CodeOf(err) != c.begun {
+		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}}).reset(reset(c.remote)); CodeOf(err) != c.begun {
 			t.Errorf("inside the response: %v", err)
 		}
 	}

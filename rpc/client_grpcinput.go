@@ -8,8 +8,9 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/http2"
@@ -23,16 +24,26 @@ type grpcInput struct {
 	e        *Error // what the call fails with; its fields for the cause are filled in
 	o        *callOptions
 	codec    payload.Codec
-	resp     *http.Response
-	messages grpcwire.Reader
-	limit    int
-	checked  bool
-	end      error // of the response; sticky
+	limit    int           // of a message in bytes
+	by       time.Time     // the deadline, zero for none
+	left     time.Duration // till by, when the call began
+	messages messages
+
+	code    int                 // of HTTP
+	head    []hpack.HeaderField // behind :status
+	bare    bool                // nothing follows the header
+	trailer []hpack.HeaderField
+	checked bool
+	end     error // of the response; sticky
 }
 
-// one reads a response of one message, and closes it.
+// messages are those of a response. Next returns the next one, valid until the next call, or io.EOF when the trailer is there.
+type messages interface {
+	Next() (msg []byte, compressed bool, err error)
+}
+
+// one reads a response of one message.
 func (in *grpcInput) one(into any) error {
-	defer in.resp.Body.Close()
 	err := in.next(into)
 	if err == nil {
 		var more []byte
@@ -77,16 +88,16 @@ func (in *grpcInput) nextBytes(into *[]byte) error {
 	if in.end != nil {
 		return in.end
 	}
-	if !in.checked {
+	msg, compressed, err := in.messages.Next()
+	if !in.checked { // not before, because the loop fills in the header
 		in.checked = true
-		if err := in.check(); err != nil {
+		if err := in.check(err); err != nil {
 			in.end = err
 			return err
 		}
 	}
-	msg, compressed, err := in.messages.Next()
 	if err == nil && compressed {
-		if got := in.resp.Header.Get("Grpc-Encoding"); got != grpcwire.Gzip {
+		if got := field(in.head, "grpc-encoding"); got != grpcwire.Gzip {
 			return in.fail(frame.StatusProtocolError, fmt.Sprintf("a compressed message in the encoding %q", got))
 		}
 		msg, err = grpcwire.Decompress(msg, in.limit)
@@ -96,7 +107,7 @@ func (in *grpcInput) nextBytes(into *[]byte) error {
 		*into = msg
 		return nil
 	case err == io.EOF: //nolint:errorlint // the Reader returns it bare
-		in.end = in.status(in.resp.Trailer)
+		in.end = in.status(in.trailer)
 	case in.ctx.Err() != nil:
 		in.e.Err = contextCause(in.ctx)
 		in.end = in.e
@@ -113,7 +124,11 @@ func (in *grpcInput) nextBytes(into *[]byte) error {
 
 // reset returns the error of a response that was cut short.
 func (in *grpcInput) reset(err error) error {
-	if ranOut(in.ctx, err) {
+	switch {
+	case errors.Is(err, ErrDeadline), errors.Is(err, ErrCanceled): // as this side has said
+		in.e.Err = err
+		return in.e
+	case ranOut(in.by, err):
 		in.e.Err = errDeadline
 		return in.e
 	}
@@ -131,21 +146,24 @@ func (in *grpcInput) fail(status frame.Status, text string) error {
 	return in.end
 }
 
-// check looks at the header of the response, which may have the status of the call.
-func (in *grpcInput) check() error {
-	h := in.resp.Header
+// check looks at the header of the response, which may have the status of the call. err is why there is none.
+func (in *grpcInput) check(err error) error {
+	if in.code == 0 {
+		return in.lost(err)
+	}
+	in.e.Executed = ExecutedMaybe
 	if in.o.header != nil {
-		*in.o.header = responsePairs(h)
+		*in.o.header = responsePairs(in.head)
 	}
-	if h.Get("Grpc-Status") != "" && in.resp.Body == http.NoBody { // otherwise the trailer has it
-		return in.status(h)
+	if in.bare && field(in.head, "grpc-status") != "" { // otherwise the trailer has it
+		return in.status(in.head)
 	}
-	if kind := h.Get("Content-Type"); in.resp.StatusCode != http.StatusOK || !strings.HasPrefix(kind, contentType) {
-		code := codeOfHTTP(in.resp.StatusCode)
+	if kind := field(in.head, "content-type"); !isGRPC(in.code, kind) {
+		code := codeOfHTTP(in.code)
 		if in.e.Status = statusOfCode(code); in.e.Status == frame.StatusAppError {
 			in.e.Status = frame.StatusProtocolError
 		}
-		in.e.Message = fmt.Sprintf("the server has answered with HTTP status %d and content type %q", in.resp.StatusCode, clip(kind))
+		in.e.Message = fmt.Sprintf("the server has answered with HTTP status %d and content type %q", in.code, clip(kind))
 		in.e.Err = &Status{Code: code, Message: in.e.Message}
 		return in.e
 	}
@@ -170,11 +188,11 @@ func codeOfHTTP(status int) Code {
 }
 
 // status returns the error of a call by the fields of its end, io.EOF if it has succeeded.
-func (in *grpcInput) status(h http.Header) error {
+func (in *grpcInput) status(fields []hpack.HeaderField) error {
 	if in.o.trailer != nil {
-		*in.o.trailer = responsePairs(h)
+		*in.o.trailer = responsePairs(fields)
 	}
-	text := h.Get("Grpc-Status")
+	text := field(fields, "grpc-status")
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
 		in.e.Status, in.e.Message = frame.StatusProtocolError, fmt.Sprintf("the response ends with the grpc-status %q", clip(text))
@@ -183,11 +201,11 @@ func (in *grpcInput) status(h http.Header) error {
 	if n == 0 {
 		return io.EOF
 	}
-	s := &Status{Code: Code(n), Message: grpcwire.UnescapeMessage(h.Get("Grpc-Message"))}
-	if b, err := grpcwire.DecodeBinary(h.Get("Grpc-Status-Details-Bin")); err == nil {
+	s := &Status{Code: Code(n), Message: grpcwire.UnescapeMessage(field(fields, "grpc-message"))}
+	if b, err := grpcwire.DecodeBinary(field(fields, "grpc-status-details-bin")); err == nil {
 		s.unpack([]byte(b))
 	}
-	if ms, err := strconv.ParseInt(h.Get("Grpc-Retry-Pushback-Ms"), 10, 32); err == nil && ms > 0 {
+	if ms, err := strconv.ParseInt(field(fields, "grpc-retry-pushback-ms"), 10, 32); err == nil && ms > 0 {
 		s.RetryAfter = time.Duration(ms) * time.Millisecond
 	}
 	in.e.Status, in.e.Message, in.e.RetryAfter, in.e.Err = statusOfCode(s.Code), s.Message, s.RetryAfter, s
@@ -218,15 +236,11 @@ func statusOfCode(c Code) frame.Status {
 }
 
 // responsePairs returns the metadata of a response.
-func responsePairs(h http.Header) Metadata {
+func responsePairs(fields []hpack.HeaderField) Metadata {
 	var m Metadata
-	for key, values := range h {
-		name := strings.ToLower(key)
-		if grpcwire.Reserved(name) {
-			continue
-		}
-		for _, v := range values {
-			m = appendReceived(m, name, v)
+	for _, f := range fields {
+		if !grpcwire.Reserved(f.Name) {
+			m = appendReceived(m, f.Name, f.Value)
 		}
 	}
 	return m

@@ -2,12 +2,17 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
+	"time"
 
-	"github.com/go-eddy/eddy/rpc/internal/payload"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/internal/httpserve"
+	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 )
 
 // CallStream is a call that streams, as its caller sees it. One goroutine may call Recv, and another one Send and
@@ -17,17 +22,22 @@ type CallStream struct {
 	cl     *GRPCClient
 	e      Error
 	o      *callOptions
-	ctx    context.Context
-	cancel context.CancelFunc
 	key    Key
 	method string
+	own    bool // the deadline is not the context's
 
-	out   *io.PipeWriter
-	start sync.Once
-	codec payload.Codec
-	ready chan struct{} // closed when there is a response or an error
-	in    *grpcInput    // after ready
-	err   error         // after ready: why there is no response
+	start   sync.Once
+	begun   bool // the request
+	request http2.Request
+	unhook  func() bool // stops watching the context
+	timer   *time.Timer // of the deadline, nil without one of its own
+	over    chan struct{}
+	err     error  // after over: why there was no response
+	buf     []byte // Send's
+
+	in     grpcInput // Recv's; the loop fills in the header and the trailer
+	reader grpcwire.Reader
+	pipe   httpserve.Pipe // what has come, for the reader
 }
 
 // OpenStream begins a call that streams, of any kind. OpenServerStream, OpenClientStream and OpenBidiStream are typed. A
@@ -44,17 +54,14 @@ func OpenStream(ctx context.Context, cl *GRPCClient, key Key, method string, opt
 	for _, opt := range opts {
 		opt(o)
 	}
-	s := &CallStream{cl: cl, o: o, key: key, method: method, ready: make(chan struct{})}
+	s := &CallStream{cl: cl, o: o, key: key, method: method, over: make(chan struct{})}
 	s.e = Error{Service: key.String(), Method: method, Executed: ExecutedNo}
 	if err := key.Validate(); err != nil {
 		s.e.Err = err
 		return nil, &s.e
 	}
-	if o.timeout > 0 {
-		s.ctx, s.cancel = context.WithTimeout(ctx, o.timeout)
-	} else {
-		s.ctx, s.cancel = context.WithCancel(ctx)
-	}
+	s.in = grpcInput{ctx: ctx, e: &s.e, o: o, limit: cl.o.MaxPayload, messages: (*streamAnswer)(s)}
+	s.own = s.in.until(o.timeout)
 	return s, nil
 }
 
@@ -68,120 +75,155 @@ func SenderOf[T any](s Stream) *Sender[T] { return &Sender[T]{s} }
 func (s *CallStream) begin(msg any) {
 	s.start.Do(func() {
 		codec, kind := codecFor(s.o, msg)
-		s.codec = codec
-		r, err := s.cl.request(s.ctx, s.key, s.method, kind, s.o)
+		s.in.codec, s.in.left = codec, time.Until(s.in.by)
+		fields, err := s.cl.fields(nil, &s.in, s.cl.method(s.key, s.method), kind)
 		if err != nil {
 			s.e.Err = err
-			s.err = &s.e
-			s.cancel()
-			close(s.ready)
+			s.fail(&s.e)
 			return
 		}
-		s.cl.aim(r)
-		body, out := io.Pipe()
-		s.out, r.Body, r.ContentLength = out, body, -1
-		go s.run(r)
+		s.pipe.Init(nil, &s.request, math.MaxInt) // the stream's window bounds it
+		s.reader.Init(&s.pipe, s.in.limit)
+		s.request.Fields, s.request.Streams, s.request.Answer = fields, true, (*streamAnswer)(s)
+		s.cl.aim(&s.request)
+		if err := s.cl.o.Transport.Begin(&s.request); err != nil {
+			s.fail(s.in.lost(err))
+			return
+		}
+		s.begun = true
+		if s.in.ctx.Done() != nil {
+			s.unhook = context.AfterFunc(s.in.ctx, func() { s.request.Cancel(contextCause(s.in.ctx)) })
+		}
+		if s.own {
+			s.timer = time.AfterFunc(time.Until(s.in.by), func() { s.request.Cancel(errDeadline) })
+		}
 	})
 }
 
-// run waits for the response. It ends with the call's context at the latest.
-func (s *CallStream) run(r *http.Request) {
-	resp, err := s.cl.o.Transport.RoundTrip(r) //nolint:bodyclose // Recv and Close do
-	if err != nil {
-		s.err = s.cl.lost(s.ctx, &s.e, err)
-		_ = s.out.CloseWithError(s.err) // never fails
-		s.cancel()
-	} else {
-		s.e.Executed = ExecutedMaybe
-		s.in = &grpcInput{ctx: s.ctx, e: &s.e, o: s.o, codec: s.codec, resp: resp, limit: s.cl.o.MaxPayload}
-		s.in.messages.Init(resp.Body, s.cl.o.MaxPayload)
+// fail ends a call that has not begun.
+func (s *CallStream) fail(err error) {
+	s.err, s.in.end = err, err
+	close(s.over)
+}
+
+// streamAnswer is a CallStream as the Transport and the grpcInput see it.
+type streamAnswer CallStream
+
+// Head implements http2.Answer.
+func (s *streamAnswer) Head(status int, fields []hpack.HeaderField, end bool) error {
+	return s.in.takeHead(status, fields, end)
+}
+
+// Data implements http2.Answer.
+func (s *streamAnswer) Data(p []byte) (taken int, err error) { return s.pipe.Put(p), nil }
+
+// Trailer implements http2.Answer.
+func (s *streamAnswer) Trailer(fields []hpack.HeaderField) {
+	s.in.trailer = append(s.in.trailer, fields...)
+}
+
+// Over implements http2.Answer.
+func (s *streamAnswer) Over(err error) {
+	switch {
+	case s.in.code == 0:
+		s.err = s.in.lost(err)
+		err = s.err
+	case err == nil:
+		err = io.EOF
 	}
-	close(s.ready)
+	s.pipe.End(err, nil)
+	close(s.over)
+}
+
+// Next returns the next message for the grpcInput.
+func (s *streamAnswer) Next() (msg []byte, compressed bool, err error) {
+	msg, compressed, err = s.reader.Next()
+	if err == http.ErrBodyReadAfterClose { //nolint:errorlint // of the pipe, after Close
+		err = errCanceled
+	}
+	return msg, compressed, err
 }
 
 // Send implements Stream. After the server has ended the call the error is io.EOF, and Recv tells why.
 func (s *CallStream) Send(msg any) error {
 	s.begin(msg)
-	if s.out == nil {
-		return s.err
+	select {
+	case <-s.over:
+		return s.ended()
+	default:
 	}
-	b, err := s.cl.pack(s.codec, msg)
+	b, err := s.cl.pack(s.buf[:0], s.in.codec, msg)
 	if err != nil {
 		return &Error{Service: s.key.String(), Method: s.method, Err: encodeError{err}}
 	}
-	switch _, err := s.out.Write(b); {
-	case err == nil:
-		return nil
-	case err == io.EOF, err == io.ErrClosedPipe: //nolint:errorlint // what end and the Transport leave
-		return io.EOF
-	default:
-		if lost, ok := errors.AsType[*Error](err); ok {
-			return lost // of run
-		}
-		return &Error{Service: s.key.String(), Method: s.method, Err: err}
+	if cap(b) <= keptBody {
+		s.buf = b
 	}
+	if s.request.Send(b) != nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// ended returns the error of a Send after the end of the call.
+func (s *CallStream) ended() error {
+	if s.err != nil {
+		return s.err
+	}
+	return io.EOF
 }
 
 // CloseSend tells the server that no more messages come.
 func (s *CallStream) CloseSend() error {
 	s.begin(nil)
-	if s.out == nil {
+	select {
+	case <-s.over:
 		return s.err
+	default:
 	}
-	return s.out.Close() //nolint:wrapcheck // never fails
+	s.request.CloseSend()
+	return nil
 }
 
 // Recv implements Stream.
 func (s *CallStream) Recv(msg any) error {
-	if err := s.await(msg); err != nil {
-		return err
-	}
+	s.begin(msg)
 	err := s.in.next(msg)
 	if err != nil {
-		s.end(io.EOF)
+		s.end()
 	}
 	return err
 }
 
 // recvOne is Recv for the only message of the server, and ends the call. The error says if the server sends another number.
 func (s *CallStream) recvOne(msg any) error {
-	if err := s.await(msg); err != nil {
-		return err
-	}
-	err := s.in.one(msg)
-	s.end(io.EOF)
-	return err
-}
-
-// await waits for the response, or returns why there is none. Messages are like msg.
-func (s *CallStream) await(msg any) error {
 	s.begin(msg)
-	select {
-	case <-s.ready:
-	case <-s.ctx.Done():
-		<-s.ready // RoundTrip ends with it
-	}
-	return s.err
+	err := s.in.one(msg)
+	s.end()
+	return err
 }
 
 // Close ends the call, if it has not ended. The server's method is cancelled.
 func (s *CallStream) Close() {
 	s.start.Do(func() { // nothing has begun
 		s.e.Err = errCanceled
-		s.err = &s.e
-		close(s.ready)
+		s.fail(&s.e)
 	})
-	s.end(errCanceled)
+	s.end()
 }
 
-// end releases what the call holds. Later sends fail with err.
-func (s *CallStream) end(err error) {
-	if s.out != nil {
-		_ = s.out.CloseWithError(err) // never fails
+// end ends the call, if it has not ended, and releases what it holds.
+func (s *CallStream) end() {
+	if !s.begun {
+		return
 	}
-	s.cancel()
-	<-s.ready
-	if s.in != nil {
-		s.in.resp.Body.Close()
+	s.request.Cancel(errCanceled)
+	<-s.over           // comes soon
+	_ = s.pipe.Close() // never fails
+	if s.unhook != nil {
+		s.unhook()
+	}
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }

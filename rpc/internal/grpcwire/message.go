@@ -38,7 +38,7 @@ func Split(b []byte, limit int) (msg []byte, compressed bool, rest []byte, err e
 	case len(b) < PrefixLen:
 		return nil, false, nil, io.ErrUnexpectedEOF
 	}
-	n, compressed, err := parsePrefix(b, limit)
+	n, compressed, err := ParsePrefix(b, limit)
 	switch b = b[PrefixLen:]; {
 	case err != nil:
 		return nil, false, nil, err
@@ -48,8 +48,9 @@ func Split(b []byte, limit int) (msg []byte, compressed bool, rest []byte, err e
 	return b[:n:n], compressed, b[n:], nil
 }
 
-// parsePrefix returns the length of a message.
-func parsePrefix(b []byte, limit int) (n int, compressed bool, err error) {
+// ParsePrefix returns the length of the message that begins with b, and whether it is compressed. The error is a
+// *TooLargeError for a message of more than limit bytes.
+func ParsePrefix(b []byte, limit int) (n int, compressed bool, err error) {
 	if b[0] > 1 {
 		return 0, false, fmt.Errorf("a message with the flags %#x", b[0])
 	}
@@ -89,7 +90,7 @@ func (m *Reader) Next() (msg []byte, compressed bool, err error) {
 	if err := m.need(PrefixLen); err != nil {
 		return nil, false, err
 	}
-	n, compressed, err := parsePrefix(m.buf[m.at:], m.limit)
+	n, compressed, err := ParsePrefix(m.buf[m.at:], m.limit)
 	if err != nil {
 		return nil, false, err
 	}
