@@ -358,6 +358,29 @@ func TestClientFrontPackets(t *testing.T) {
 	}
 }
 
+// TestStatuses: what a server says about a call is what its client is told, as far as the protocol has a word for it.
+func TestStatuses(t *testing.T) {
+	h := &clientFront{Options{}.withDefaults()}
+	for sent, want := range map[frame.Status]frame.Status{
+		frame.StatusBadRequest: frame.StatusBadRequest, frame.StatusNotFound: frame.StatusNotFound, frame.StatusAppError: frame.StatusAppError,
+		frame.StatusInternal: frame.StatusInternal, frame.StatusBusy: frame.StatusBusy, frame.StatusDeadlineExceeded: frame.StatusDeadlineExceeded,
+		frame.StatusCanceled: frame.StatusInternal, frame.StatusUnavailable: frame.StatusUnavailable, frame.StatusTooLarge: frame.StatusBadRequest,
+		frame.StatusUnauthenticated: frame.StatusInternal,
+	} {
+		b, err := convert(frame.AppendError(nil, 5^topBit, &frame.StatusError{Status: sent, Message: "text"}), appendAnswer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := split(b, 1000)
+		if err != nil || p.id != 5 {
+			t.Fatalf("%v, %v", p, err)
+		}
+		if got := h.response(p); frame.Status(got[11]) != want || !bytes.HasSuffix(got, []byte("text")) {
+			t.Errorf("%v arrives as %q, want %v", sent, got, want)
+		}
+	}
+}
+
 // TestHeartbeats: a client's PING is a heartbeat, and what answers it is the PING's answer. Other operations have no word.
 func TestHeartbeats(t *testing.T) {
 	b, err := appendRequest(nil, &frame.Frame{ID: 5, Code: uint8(frame.Ping)})

@@ -39,6 +39,7 @@ const (
 	statusOK            = 20
 	statusClientTimeout = 30
 	statusServerTimeout = 31
+	statusInactive      = 35
 	statusBadRequest    = 40
 	statusBadResponse   = 50
 	statusNotFound      = 60
@@ -70,6 +71,7 @@ var statuses = map[frame.Status]byte{
 	frame.StatusNotFound:         statusNotFound,
 	frame.StatusBusy:             statusExhausted,
 	frame.StatusDeadlineExceeded: statusServerTimeout,
+	frame.StatusUnavailable:      statusInactive,
 }
 
 // framed has the way back.
@@ -79,6 +81,7 @@ var framed = map[byte]frame.Status{
 	statusExhausted:     frame.StatusBusy,
 	statusServerTimeout: frame.StatusDeadlineExceeded,
 	statusClientTimeout: frame.StatusDeadlineExceeded,
+	statusInactive:      frame.StatusUnavailable,
 }
 
 // split returns the packet at the beginning of view and its length, 0 while it is not whole. A body over the limit is an
