@@ -19,6 +19,7 @@
 //	go run . ws-idle      # resident memory of idle WebSockets
 //	go run . grpc         # servers of unary calls by gRPC, called by grpc-go: grpc-go and eddy
 //	go run . grpc-stream  # servers of streams by gRPC, called by grpc-go: 100 messages a stream, 1 and 64 at once
+//	go run . grpc-idle    # resident memory of idle connections of gRPC
 //	go run . rpc          # unary calls of grpc-go, net/rpc and eddy: 128 B and 16 KiB, 1, 64 and 1024 callers on one connection
 //	go run . flow         # large answers and requests, over fast and slow networks: net/rpc, net/http, eddy
 //	go run . rpc-models   # consumers of 100 services, shared and isolated pools, twice the capacity
@@ -114,6 +115,7 @@ var comparisons = map[string]comparison{
 	"rpc":          {rpc, "1x1,64x1,1024x1,1x1x16384,64x1x16384,1024x1x16384", "1", 5, 2 * time.Second},
 	"grpc":         {grpc, "1x1,64x1,1000x1", "1", 5, 2 * time.Second},
 	"grpc-stream":  {grpcStreams, "1x100x1024,64x100x1024", "1", 5, 2 * time.Second},
+	"grpc-idle":    {grpcIdle, "1x1", "1", 1, 3 * time.Second},
 	"flow":         {largeMessages, "16x1x1024,16x1x65536,64x1x65536,64x1x1048576,16x1x7340032", "1", 3, time.Second},
 	"rpc-models":   {rpcModels, "1x1", "2", 1, 3 * time.Second},
 	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},

@@ -47,6 +47,7 @@ var parts = []part{
 	{"rpc", "RPC", "-rounds 11 -duration 500ms -warmup 100ms -cases 1x1,64x1,1024x1,64x1x16384", quickRounds + " -cases 1x1,4x1", ""},
 	{"grpc", "gRPC: unary calls of grpc-go's client", "-rounds 7 -duration 500ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
 	{"grpc-stream", "gRPC: streams of 100 messages for grpc-go's client", "-rounds 7 -duration 500ms -warmup 100ms", quickRounds + " -cases 2x3x128", ""},
+	{"grpc-idle", "Idle connections of gRPC", "-duration 2s -idle-conns 10000", quickIdle, "resident bytes per connection"},
 	{"flow", "Large messages", "-rounds 3 -duration 600ms -warmup 100ms", quickRounds + " -cases 2x1x65536", ""},
 	{"rpc-models", "RPC: consumers, isolation, overload", "-duration 2s", "-duration 200ms", ""},
 	{"tls", "TLS", "-duration 700ms -warmup 200ms", quickRounds + " -cases 2x1", ""},

@@ -32,7 +32,7 @@ func TestResultsQuick(t *testing.T) {
 			t.Errorf("RESULTS.md has no %q", want)
 		}
 	}
-	if !strings.Contains(said.String(), "2 of 28 parts") {
+	if !strings.Contains(said.String(), "2 of 29 parts") {
 		t.Errorf("said %q", said.String())
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {

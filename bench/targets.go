@@ -153,6 +153,7 @@ func (all found) memoryTargets() []goal {
 		all.cell("idle connection, 3 handlers, idle deadline", "≤ 600 B", "%.0f B", atMost(600), "idle", "", "eddy, 3 handlers, idle", resident),
 		all.cell("idle WebSocket, after a garbage collection", "≤ 1.2 KB", "%.0f B", atMost(1229), "ws-idle", "", oneLoop, resident),
 		all.cell("the same, before it", "≤ 1.2 KB", "%.0f B", atMost(1229), "ws-idle", "", oneLoop, before),
+		all.cell("idle connection of gRPC, after a garbage collection", "≤ 4 KiB", "%.0f B", atMost(4096), "grpc-idle", "", "eddy", resident),
 		all.cell("idle TLS, after a garbage collection", "≤ 5 KB", "%.0f B", atMost(5120), "idle", "", "eddy, 3 handlers and tlsx", resident),
 		all.cell("the same, before it", "≤ 5 KB", "%.0f B", atMost(5120), "idle", "", "eddy, 3 handlers and tlsx", unforced),
 		all.cell("slow readers that keep sending: memory, taken as at most 1 KiB each", "flat", "%.0f B", atMost(1024), "paused", "", "eddy", resident),
