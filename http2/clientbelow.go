@@ -17,7 +17,8 @@ type Request struct {
 	Fields []hpack.HeaderField
 	// Body is the whole body, unless Streams is set.
 	Body []byte
-	// Streams says that the body comes by Send and ends with CloseSend.
+	// Streams says that the body comes by Send and ends with CloseSend, by a DATA frame even if there was no Send: gRPC wants
+	// that of its clients.
 	Streams bool
 	// Answer takes the response.
 	Answer Answer
@@ -59,6 +60,7 @@ func (t *Transport) Begin(r *Request) error {
 	}
 	r.stream = clientStream{}
 	r.stream.out.init(requestBuffer)
+	r.stream.out.apart = r.Streams
 	r.call = call{t: t, of: (*requestCall)(r), key: hostKey{r.Secure, r.Addr}, spare: &r.stream}
 	for i := range r.Fields {
 		r.call.plan.size += int(r.Fields[i].Size())

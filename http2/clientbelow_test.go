@@ -177,6 +177,34 @@ func TestRequestStreams(t *testing.T) {
 	}
 }
 
+// TestRequestStreamsNothing: a body that has ended before anything of the request is sent ends by a DATA frame of its own.
+func TestRequestStreamsNothing(t *testing.T) {
+	base := script(t, func(p *peer) {
+		got := ""
+		for {
+			switch f := p.next().(type) {
+			case nil:
+				return
+			case *wire.MetaHeadersFrame:
+				got += fmt.Sprint("HEADERS ", f.StreamEnded())
+			case *wire.DataFrame:
+				got += fmt.Sprint(" DATA ", len(f.Data()), f.StreamEnded())
+			default:
+				continue
+			}
+			if strings.Contains(got, "true") {
+				_ = p.answers(1, true, ":status", "200", "x-got", got)
+			}
+		}
+	})
+	r, h := Request{Streams: true}, newHeard()
+	begin(t, transport(t, &Transport{}), base, &r, h)
+	r.CloseSend()
+	if err := h.ended(t); err != nil || !strings.Contains(h.text, `"x-got" = "HEADERS false DATA 0 true"`) {
+		t.Errorf("%v, %s", err, h.text)
+	}
+}
+
 // TestRequestEnds: however a request ends, Over says so once.
 func TestRequestEnds(t *testing.T) {
 	resets := make(chan wire.ErrCode, 1)

@@ -41,6 +41,7 @@ type outgoing struct {
 	n       int      // bytes in chunks
 	trailer *fields  // nil for none
 	ended   bool     // nothing follows
+	apart   bool     // a DATA frame ends the stream, and not the header section
 	short   bool     // the handler has ended without a whole response
 	err     error    // why nothing more goes out
 	last    *buffers // memory of the last chunk that goes back to the pool; the loop's once ended
@@ -289,7 +290,7 @@ func (o *outgoing) next(n int) (p piece) {
 	case len(o.heads) > 0:
 		p.head = o.heads[0]
 		o.heads = o.heads[1:]
-		p.end = o.ended && len(o.heads) == 0 && o.n == 0 && o.trailer == nil
+		p.end = o.ended && len(o.heads) == 0 && o.n == 0 && o.trailer == nil && !o.apart
 	case o.n > 0 && n <= 0:
 		p.waits = true
 	case o.n > 0:

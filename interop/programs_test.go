@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -27,23 +28,62 @@ func run(t *testing.T, path string, args ...string) string {
 	return string(out)
 }
 
+// program is a program that others wrote, while it runs.
+type program struct {
+	out   testkit.Output
+	in    io.WriteCloser
+	ended chan error // one value: how it ended
+}
+
 // start starts a server that others wrote and kills it at the end of the test. What it prints is shown when the test fails.
 func start(t *testing.T, path string, args ...string) *testkit.Output {
 	t.Helper()
-	out := new(testkit.Output)
+	return &begin(t, path, args...).out
+}
+
+// begin is start for a program that is given orders or ends by itself.
+func begin(t *testing.T, path string, args ...string) *program {
+	t.Helper()
+	p := &program{ended: make(chan error, 1)}
 	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in = in
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		p.ended <- cmd.Wait()
+		close(p.ended)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		for range p.ended { //nolint:revive // its end
+		}
 		if t.Failed() {
-			t.Logf("%s:\n%s", filepath.Base(path), out)
+			t.Logf("%s:\n%s", filepath.Base(path), &p.out)
 		}
 	})
-	return out
+	return p
+}
+
+// order writes a line to the program.
+func (p *program) order(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ends waits for the end of a program, which has to be a good one.
+func (p *program) ends(t *testing.T) {
+	t.Helper()
+	if err := testkit.Receive(t, "the end of the program", p.ended); err != nil {
+		t.Error(err)
+	}
 }
 
 // freePort is a port of this machine for programs that take no 0. Another program may take it first; then theirs ends.

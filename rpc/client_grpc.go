@@ -19,13 +19,19 @@ import (
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
+// GRPCPing is the PingInterval of a GRPCClient's own Transport. Servers of gRPC permit a PING every 5 minutes, if their
+// options do not say otherwise, and end the connection of a client that sends more: with a shorter interval, calls that are
+// silent for long fail.
+const GRPCPing = 6 * time.Minute
+
 // GRPCOptions say how a GRPCClient calls. Targets is required.
 type GRPCOptions struct {
 	// Targets are the servers, each http://host:port, or https://host:port with a Transport that has Secure. Calls take them
 	// in turn. A call that its server has certainly not taken is made at the next one.
 	Targets []string
 
-	// Transport makes the requests; its owner closes it after the client. nil = one of the client's own.
+	// Transport makes the requests; its owner closes it after the client. nil = one of the client's own, which asks a server
+	// that is silent during a call after GRPCPing.
 	Transport *http2.Transport
 
 	Codec      Codec         // of calls; the zero value is protobuf for a proto.Message, JSON for other values, and the bytes of a []byte
@@ -72,7 +78,7 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 	cl.o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	cl.usual = string(grpcwire.AppendTimeout(nil, cl.o.Timeout))
 	if o.Transport == nil {
-		cl.own, cl.o.Transport = true, &http2.Transport{MaxConnsPerHost: 1, PingInterval: DefaultHeartbeat}
+		cl.own, cl.o.Transport = true, &http2.Transport{MaxConnsPerHost: 1, PingInterval: GRPCPing}
 	}
 	return cl, nil
 }
@@ -185,7 +191,9 @@ func (in *grpcInput) lost(err error) error {
 		if !untouched(err) {
 			e.Executed = ExecutedMaybe
 		}
-		e.Err = &causeError{kinds: []error{ErrConnection}, text: err.Error(), cause: err}
+		if !e.resetByServer(err) {
+			e.Err = &causeError{kinds: kindsLost, text: err.Error(), cause: err}
+		}
 	}
 	return e
 }

@@ -425,13 +425,43 @@ func TestGRPCClientDeadlineOfServer(t *testing.T) {
 		remote bool
 		begun  Code
 		code   Code
-	}{{late, true, CodeDeadlineExceeded, CodeDeadlineExceeded}, {late, false, CodeUnavailable, CodeUnavailable}, {plain, true, CodeCanceled, CodeUnavailable}} {
+	}{{late, true, CodeDeadlineExceeded, CodeDeadlineExceeded}, {late, false, CodeUnavailable, CodeUnavailable}, {plain, true, CodeCanceled, CodeCanceled}} {
 		by, _ := c.ctx.Deadline()
 		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}}).lost(reset(c.remote)); CodeOf(err) != c.code {
 			t.Errorf("before the response: %v", err)
 		}
 		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}}).reset(reset(c.remote)); CodeOf(err) != c.begun {
 			t.Errorf("inside the response: %v", err)
+		}
+	}
+}
+
+// TestGRPCClientPings: the client's own Transport asks a silent server no more often than servers of gRPC permit.
+func TestGRPCClientPings(t *testing.T) {
+	cl, err := NewGRPCClient(GRPCOptions{Targets: []string{"http://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	if every := cl.o.Transport.PingInterval; every <= 5*time.Minute {
+		t.Errorf("a PING after %v", every)
+	}
+}
+
+// TestGRPCClientResets: the code of a server's reset is the code of the call, before the response and inside.
+func TestGRPCClientResets(t *testing.T) {
+	for reset, want := range map[http2.ErrCode]Code{
+		http2.CodeNo: CodeInternal, http2.CodeProtocol: CodeInternal, http2.CodeInternal: CodeInternal, http2.CodeRefusedStream: CodeUnavailable,
+		http2.CodeCancel: CodeCanceled, http2.CodeEnhanceYourCalm: CodeResourceExhausted, http2.CodeInadequate: CodePermissionDenied,
+	} {
+		cause := &http2.StreamError{Stream: 1, Code: reset, Remote: true}
+		for _, err := range []error{
+			(&grpcInput{ctx: t.Context(), e: &Error{}}).lost(cause),
+			(&grpcInput{ctx: t.Context(), e: &Error{}}).reset(cause),
+		} {
+			if CodeOf(err) != want || !errors.Is(err, cause) {
+				t.Errorf("%v: %v, %v", reset, err, CodeOf(err))
+			}
 		}
 	}
 }

@@ -132,12 +132,42 @@ func (in *grpcInput) reset(err error) error {
 		in.e.Err = errDeadline
 		return in.e
 	}
-	if s, ok := errors.AsType[*http2.StreamError](err); ok && s.Remote && s.Code == http2.CodeCancel {
-		in.e.Status, in.e.Message = frame.StatusCanceled, "the server has cancelled the call"
-		return in.e
+	if !in.e.resetByServer(err) {
+		in.e.Err = &causeError{kinds: kindsLost, text: err.Error(), cause: err}
 	}
-	in.e.Err = &causeError{kinds: kindsLost, text: err.Error(), cause: err}
 	return in.e
+}
+
+// resetByServer reports whether the server has reset the stream of a call that it may have taken, and fills in e.
+func (e *Error) resetByServer(err error) bool {
+	s, ok := errors.AsType[*http2.StreamError](err)
+	if !ok || !s.Remote || s.Code == http2.CodeRefusedStream {
+		return false
+	}
+	e.synthesize(codeOfReset(s.Code), "the server has reset the stream: "+s.Code.String(), err)
+	return true
+}
+
+// codeOfReset returns what the code of a server's reset means for a call, as the gRPC project maps them.
+func codeOfReset(code http2.ErrCode) Code {
+	switch code {
+	case http2.CodeCancel:
+		return CodeCanceled
+	case http2.CodeEnhanceYourCalm:
+		return CodeResourceExhausted
+	case http2.CodeInadequate:
+		return CodePermissionDenied
+	}
+	return CodeInternal
+}
+
+// synthesize fills in e for a call that its server has not ended by a status of gRPC.
+func (e *Error) synthesize(code Code, text string, cause error) {
+	if e.Status = statusOfCode(code); e.Status == frame.StatusAppError {
+		e.Status = frame.StatusProtocolError
+	}
+	e.Message = text
+	e.Err = &causeError{kinds: []error{&Status{Code: code, Message: text}}, text: text, cause: cause}
 }
 
 func (in *grpcInput) fail(status frame.Status, text string) error {
@@ -159,12 +189,7 @@ func (in *grpcInput) check(err error) error {
 		return in.status(in.head)
 	}
 	if kind := field(in.head, "content-type"); !isGRPC(in.code, kind) {
-		code := codeOfHTTP(in.code)
-		if in.e.Status = statusOfCode(code); in.e.Status == frame.StatusAppError {
-			in.e.Status = frame.StatusProtocolError
-		}
-		in.e.Message = fmt.Sprintf("the server has answered with HTTP status %d and content type %q", in.code, clip(kind))
-		in.e.Err = &Status{Code: code, Message: in.e.Message}
+		in.e.synthesize(codeOfHTTP(in.code), fmt.Sprintf("the server has answered with HTTP status %d and content type %q", in.code, clip(kind)), nil)
 		return in.e
 	}
 	return nil

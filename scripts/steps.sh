@@ -21,12 +21,13 @@ patiently() {
 }
 
 # programs PROGRAM[,OTHER...][=PACKAGES]...: installs the packages, by default of the same name, of those programs that no name is found of.
+# A name with a slash is a file.
 programs() {
 	local program name
 	local -a names missing=()
 	for program in "$@"; do
 		for name in $(tr , ' ' <<<"${program%%=*}"); do
-			! command -v "$name" >/dev/null || continue 2
+			if command -v "$name" >/dev/null || [[ $name == */* && -e $name ]]; then continue 2; fi
 		done
 		read -r -a names <<<"${program#*=}"
 		missing+=("${names[@]}")
