@@ -74,7 +74,13 @@ func (l *link) front(p *eddy.Pipeline, w *wire) error {
 			return err
 		}
 		w.secured = make(chan error, 1)
-		if err := o.Secure(p, host, func(err error) { w.secured <- err }); err != nil {
+		ready := func(err error) {
+			select {
+			case w.secured <- err:
+			default: // only the first call counts
+			}
+		}
+		if err := o.Secure(p, host, ready); err != nil {
 			return err
 		}
 	}
