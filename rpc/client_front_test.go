@@ -133,4 +133,12 @@ func TestClientFront(t *testing.T) {
 			}
 		}
 	}
+	cl := client(t, ClientOptions{Front: func(p *eddy.Pipeline) error { return p.Add("upset", upset{}) }}, s.Addr("port0").String())
+	if err := Send(testkit.Context(t), cl, testKey, "Echo", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the one-way request is counted as dropped", func() bool { return cl.Stats().OneWayDropped == 1 })
+	if st := cl.Stats(); st.OneWays != 0 || st.Active != 0 {
+		t.Errorf("%+v", st)
+	}
 }

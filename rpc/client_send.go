@@ -178,16 +178,28 @@ func (w *wire) write(batch []queued, stalled bool) {
 			continue
 		case last || c.written != nil:
 			w.writeTracked(c, last)
+			if c.written == nil {
+				w.given(c, nil)
+			}
 		case len(c.buf) > keptBody:
 			c.given = true
-			w.ended(w.ctx.Write(c.buf))
+			w.given(c, w.ctx.Write(c.buf))
 		default:
-			w.ended(w.ctx.WriteBytes(c.buf))
-		}
-		if c.op == frame.OneWay && c.written == nil {
-			w.client.oneWaySent(c)
+			w.given(c, w.ctx.WriteBytes(c.buf))
 		}
 		c.release()
+	}
+}
+
+// given counts a request that was given to the connection, or was refused by it.
+func (w *wire) given(c *call, err error) {
+	w.ended(err)
+	switch {
+	case c.op != frame.OneWay:
+	case err != nil:
+		w.client.oneWayFailed(c, c.error(lostError(eddy.CloseIOError, err), ExecutedNo))
+	default:
+		w.client.oneWaySent(c)
 	}
 }
 

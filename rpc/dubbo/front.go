@@ -3,6 +3,7 @@ package dubbo
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -115,7 +116,7 @@ func (h *serverFront) frame(p packet) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, frame.HeaderSize, frame.HeaderSize+2*len(p.body)+256)
+	b := make([]byte, frame.HeaderSize, frame.HeaderSize+len(p.body)+256)
 	b, err = payload.AppendPrefix(b, payload.Timeout(c.timeout), payload.Raw, c.key.String(), c.method, c.meta)
 	if err != nil {
 		return nil, err
@@ -252,8 +253,9 @@ func appendAnswer(dst []byte, f *frame.Frame) []byte {
 		}
 		return finish(append(dst, null), at)
 	}
-	text := f.Err().Error()
-	if e, ok := f.Err().(*frame.StatusError); ok { //nolint:errorlint // it is that very error
+	err := f.Err()
+	text := err.Error()
+	if e, ok := errors.AsType[*frame.StatusError](err); ok {
 		text = e.Message
 	}
 	if f.Status() == frame.StatusAppError {

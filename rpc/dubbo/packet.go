@@ -41,7 +41,6 @@ const (
 	statusServerTimeout = 31
 	statusInactive      = 35
 	statusBadRequest    = 40
-	statusBadResponse   = 50
 	statusNotFound      = 60
 	statusServerError   = 80
 	statusExhausted     = 100
