@@ -64,7 +64,7 @@ func TestOwnFields(t *testing.T) {
 	boss.choose("contacts-field", "plan")
 	boss.fill("contacts-value", "silver")
 	boss.click("filter")
-	boss.until("one customer is found", `document.querySelectorAll('[data-testid="contact-row"]').length === 1`)
+	boss.until("one customer is found", `location.search.includes('silver') && document.querySelectorAll('[data-testid="contact-row"]').length === 1`)
 	boss.pressed("the customer", `document.querySelector('[data-testid="contact-row"] a')`)
 	boss.choose("field-own_plan", "Gold")
 	boss.click("save-fields")

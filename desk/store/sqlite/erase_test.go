@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // What was erased is overwritten in the file, not only unlinked.
@@ -20,7 +21,11 @@ func TestErasedIsOverwritten(t *testing.T) {
 	r.must(store.Move{Conv: conv, Trigger: store.CustomerClose, By: r.contact.Actor()})
 	there := func() bool {
 		t.Helper()
-		execOn(t, path, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		testkit.Eventually(t, "the file has everything: nobody reads what was before", func() bool {
+			var busy, frames, moved int
+			err := r.cold.db.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved)
+			return err == nil && busy == 0
+		})
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
