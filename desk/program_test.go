@@ -313,14 +313,14 @@ func TestEveryCallNeedsItsScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	cookie := enter(t, d, boss)
-	conv, contact := waiting(t, d)
 	revoked, key := newKey(t, d, perm.KeyScopes()...)
 	if err := d.store.RevokeAPIKey(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
 	wrong, _, _ := auth.NewKey()
 	for _, c := range api.Calls() {
-		clock.Move(10 * time.Minute) // the wrong keys are forgotten
+		clock.Move(10 * time.Minute)   // the wrong keys are forgotten
+		conv, contact := waiting(t, d) // one that has waited so often is closed
 		method, path, body := callPath(c, conv, contact)
 		ask := func(auth string) (int, *http.Response) {
 			return call(d, method, path, body, "Authorization", auth, "Cookie", cookie, "Idempotency-Key", "1")
