@@ -150,7 +150,7 @@ func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 	made := *k
 	*k = outer
 	if err == nil && made.size > 0 {
-		err = c.admitClassed(m.class, made.size)
+		err = c.admitClassed(m.class, (*connQueue)(c), made.size)
 		if err == nil {
 			c.queueClassed(&made)
 			return nil
@@ -188,45 +188,90 @@ func (c *Conn) queueClassed(made *collector) {
 	}
 }
 
-// admitClassed applies the class's policy to a message of n bytes. A ClassError with Dropped says that the message goes no further.
-func (c *Conn) admitClassed(k *MessageClass, n int) error {
+// admitClassed applies the class's policy to a message of n bytes that is about to enter q. A ClassError with Dropped says that
+// the message goes no further.
+func (c *Conn) admitClassed(k *MessageClass, q ClassQueue, n int) error {
 	switch {
 	case c.phase >= PhaseClosing:
 		return c.ended.Load()
 	case c.has(outputEnds | outputEnded):
 		return c.admitLate(n)
 	}
-	err := c.roomFor(k, n)
+	err := k.Admit(q, n)
 	if err == nil {
 		return nil
 	}
-	l := c.loop
-	switch k.Policy {
-	case OverflowClose:
+	if e, ok := err.(*ClassError); ok && e.Dropped { //nolint:errorlint // our own type, returned bare
+		c.loop.Counters[meter.DroppedNewest]++
+	} else if k.Policy == OverflowClose {
 		c.beginClose(CloseBackpressureLimit, err)
+	}
+	return err
+}
+
+// ClassQueue is a queue of messages that a class bounds: that of a connection, or one that a protocol keeps, such as for each
+// of its streams.
+type ClassQueue interface {
+	// Room returns the bound that n more bytes, as a message of the class, would pass, nil if there is none.
+	Room(k *MessageClass, n int) error
+	// DropOldest removes the oldest message of the class that has not begun to be sent, because of a bound. It returns false
+	// when there is none.
+	DropOldest(k *MessageClass, bound error) bool
+}
+
+// Admit applies the class's policy to a message of n bytes that is about to enter q, and counts what happens to it. The
+// caller holds what guards q. Errors: a *ClassError, whose Dropped says that the message goes no further but its writer is told
+// nothing; with OverflowClose the bound itself, after which the caller closes the connection; that of a class that makes no
+// sense.
+func (k *MessageClass) Admit(q ClassQueue, n int) error {
+	if err := k.check(); err != nil {
 		return err
-	case OverflowReject:
+	}
+	err := q.Room(k, n)
+	switch {
+	case err == nil:
+		return nil
+	case k.Policy == OverflowClose:
+		return err
+	case k.Policy == OverflowReject:
 		k.rejected.Add(1)
 		return &ClassError{Class: k, Err: err}
-	case OverflowDropOldest:
-		for err != nil && c.dropOldest(k, err) {
+	case k.Policy == OverflowDropOldest:
+		for err != nil && q.DropOldest(k, err) {
 			k.dropped.Add(1)
-			l.Counters[meter.DroppedOldest]++
-			err = c.roomFor(k, n)
+			err = q.Room(k, n)
 		}
-	case OverflowKeepLatest:
-		for c.dropOldest(k, err) {
+	case k.Policy == OverflowKeepLatest:
+		for q.DropOldest(k, err) {
 			k.dropped.Add(1)
-			l.Counters[meter.Superseded]++
 		}
-		err = c.roomFor(k, n)
+		err = q.Room(k, n)
 	}
 	if err != nil {
 		k.dropped.Add(1)
-		l.Counters[meter.DroppedNewest]++
 		return &ClassError{Class: k, Dropped: true, Err: err}
 	}
 	return nil
+}
+
+// connQueue is the queue of a connection as a class sees it.
+type connQueue Conn
+
+// Room implements ClassQueue.
+func (q *connQueue) Room(k *MessageClass, n int) error { return (*Conn)(q).roomFor(k, n) }
+
+// DropOldest implements ClassQueue.
+func (q *connQueue) DropOldest(k *MessageClass, bound error) bool {
+	c := (*Conn)(q)
+	if !c.dropOldest(k, bound) {
+		return false
+	}
+	if k.Policy == OverflowKeepLatest {
+		c.loop.Counters[meter.Superseded]++
+	} else {
+		c.loop.Counters[meter.DroppedOldest]++
+	}
+	return true
 }
 
 // dropOldest removes from the queue the oldest message of the class that has not begun to be sent, because of a bound. It

@@ -194,6 +194,9 @@ func (c *Conn) Buffers() *buf.SharedPool { return c.loop.crew.shared }
 // Watermarks returns the bounds of the outbound queue, without a 0 for a default. Any goroutine.
 func (c *Conn) Watermarks() Watermarks { return c.set.marks }
 
+// Overflow returns what happens to a message that would pass Watermarks.Max and has no class. Any goroutine.
+func (c *Conn) Overflow() OverflowPolicy { return c.set.overflow }
+
 // QueuedBytes returns how many outbound bytes have been submitted and not yet taken by the kernel.
 func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 

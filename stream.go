@@ -155,7 +155,7 @@ func (c *Conn) streams() bool {
 func (c *Conn) writeStreamed(m *classed, pass func(msg any) error) error {
 	err := m.class.check()
 	if err == nil {
-		err = c.admitStreamed(m.class, sizeOf(m.msg))
+		err = c.admitClassed(m.class, (*streamQueue)(c), sizeOf(m.msg))
 	}
 	if err != nil {
 		m.Release()
@@ -165,28 +165,14 @@ func (c *Conn) writeStreamed(m *classed, pass func(msg any) error) error {
 	return pass(m.msg)
 }
 
-func (c *Conn) admitStreamed(k *MessageClass, n int) error {
-	switch {
-	case c.phase >= PhaseClosing:
-		return c.ended.Load()
-	case c.has(outputEnds | outputEnded):
-		return c.admitLate(n)
-	}
-	err := c.admit(n)
-	switch {
-	case err == nil:
-		return nil
-	case k.Policy == OverflowClose:
-		c.beginClose(CloseBackpressureLimit, err)
-		return err
-	case k.Policy == OverflowReject:
-		k.rejected.Add(1)
-		return &ClassError{Class: k, Err: err}
-	}
-	k.dropped.Add(1)
-	c.loop.Counters[meter.DroppedNewest]++
-	return &ClassError{Class: k, Dropped: true, Err: err}
-}
+// streamQueue is the queue of a connection whose handlers make a stream of bytes, from which no message can be taken.
+type streamQueue Conn
+
+// Room implements ClassQueue.
+func (q *streamQueue) Room(_ *MessageClass, n int) error { return (*Conn)(q).admit(n) }
+
+// DropOldest implements ClassQueue.
+func (q *streamQueue) DropOldest(*MessageClass, error) bool { return false }
 
 // sayFarewell tells the FinishHandlers, once per connection, and reports whether it told any.
 func (c *Conn) sayFarewell(reason CloseReason) bool {

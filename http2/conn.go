@@ -236,6 +236,11 @@ func (sc *serverConn) goAway(refuse func()) {
 	}
 	sc.draining = true
 	sc.control(appendGoAway(nil, 1<<31-1, CodeNo, ""))
+	for st := range sc.inOrder() {
+		if st.tunnel != nil {
+			st.tunnel.drain()
+		}
+	}
 	sc.conn.Begin()
 	_, err := sc.ctx.After(drainGrace, func() {
 		refuse()

@@ -112,7 +112,9 @@ func (o *Options) appendHello(b []byte) []byte {
 	p = appendSetting(p, settingMaxStreams, uint32(o.MaxStreams))
 	p = appendSetting(p, settingWindow, uint32(o.BodyBuffer))
 	p = appendSetting(p, settingMaxHeaderList, uint32(o.MaxHeaderBytes))
-	p = appendSetting(p, settingConnectProtocol, 1)
+	if o.Connect {
+		p = appendSetting(p, settingConnectProtocol, 1)
+	}
 	p = appendSetting(p, settingNoPriorities, 1)
 	b = append(appendFrame(b, len(p), frameSettings, 0, 0), p...)
 	return appendWindowUpdate(b, 0, connWindow-firstWindow)

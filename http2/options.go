@@ -45,6 +45,11 @@ type Options struct {
 	// NewHandler runs all requests and bodies stream.
 	Route func(r *http.Request) http1.Route
 
+	// Connect tells clients that the handler takes CONNECT with a :protocol (RFC 8441), which comes as the header field
+	// ":protocol". Browsers then open WebSockets as streams of a connection that they have, so set it where every handler of a
+	// WebSocket upgrades by package websocket. Without it browsers open WebSockets by HTTP/1.1.
+	Connect bool
+
 	// Calls is asked first about each request by a server that works below net/http, such as one of remote calls. A request
 	// for which it names no Call is served as ever. On the loop.
 	Calls func(h Head) Followed

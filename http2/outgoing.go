@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 )
 
@@ -35,6 +37,8 @@ type outgoing struct {
 	mu      sync.Mutex
 	room    sync.Cond
 	limit   int
+	low     int  // where there is room again after the limit was met
+	full    bool // a tunnel was told that there is no room
 	owner   owner
 	heads   []*fields // informational ones, and that of the response as the last
 	chunks  []chunk
@@ -51,6 +55,15 @@ type outgoing struct {
 type chunk struct {
 	b      []byte // what was not sent
 	pooled *[maxFrame]byte
+	shared *buf.Shared        // whose bytes b are, nil for none
+	class  *eddy.MessageClass // of a message of which nothing was sent, nil for none
+}
+
+// release gives back memory that is counted.
+func (c *chunk) release() {
+	if c.shared != nil {
+		c.shared.Release()
+	}
 }
 
 // chunkPool has the memory of chunks that messages of a stream share, each a frame long.
@@ -69,7 +82,7 @@ const (
 )
 
 func (o *outgoing) init(limit int) {
-	o.limit = limit
+	o.limit, o.low = limit, limit/2
 	o.room.L = &o.mu
 }
 
@@ -127,9 +140,15 @@ func (o *outgoing) send(p []byte) (full bool, err error) {
 	if o.err != nil || o.n >= o.limit || len(p) == 0 {
 		return o.n >= o.limit, o.err
 	}
+	o.join(p)
+	return false, nil
+}
+
+// join adds a copy of p. mu is held.
+func (o *outgoing) join(p []byte) {
 	i := len(o.chunks) - 1
 	switch {
-	case i >= 0 && o.chunks[i].room() >= len(p):
+	case i >= 0 && o.chunks[i].class == nil && o.chunks[i].room() >= len(p):
 		o.chunks[i].b = append(o.chunks[i].b, p...)
 	case i >= 0 && len(p) < maxFrame/2: // the loop is behind: more will come before it has sent this
 		c := chunk{pooled: chunkPool.Get().(*[maxFrame]byte)}
@@ -139,7 +158,6 @@ func (o *outgoing) send(p []byte) (full bool, err error) {
 		o.chunks = append(o.chunks, chunk{b: append(make([]byte, 0, len(p)), p...)})
 	}
 	o.n += len(p)
-	return false, nil
 }
 
 // chunkSize is the capacity of a chunk that small writes share.
@@ -247,6 +265,9 @@ func (o *outgoing) fail(err error) {
 	if o.err == nil {
 		o.err = err
 	}
+	for i := range o.chunks {
+		o.chunks[i].release()
+	}
 	o.heads, o.chunks, o.n, o.trailer = nil, nil, 0, nil
 	o.room.Broadcast()
 }
@@ -280,6 +301,8 @@ type piece struct {
 
 	copied  bool            // the memory of data is used again
 	emptied *[maxFrame]byte // goes back to chunkPool when data was sent
+	shared  *buf.Shared     // is released when data was sent
+	roomy   bool            // there is room in a tunnel again
 }
 
 // next takes what can be sent next: a header section, or at most n bytes. The result is empty when there is nothing.
@@ -296,8 +319,9 @@ func (o *outgoing) next(n int) (p piece) {
 	case o.n > 0:
 		c := &o.chunks[0]
 		p.data = c.b[:min(n, len(c.b))]
-		if p.copied = c.pooled != nil; len(p.data) == len(c.b) {
-			p.emptied = c.pooled
+		c.class = nil
+		if p.copied = c.pooled != nil || c.shared != nil; len(p.data) == len(c.b) {
+			p.emptied, p.shared = c.pooled, c.shared
 			*c = chunk{}
 			o.chunks = o.chunks[1:]
 		} else {
@@ -305,8 +329,9 @@ func (o *outgoing) next(n int) (p piece) {
 		}
 		was := o.n
 		o.n -= len(p.data)
-		if was > o.limit/2 && o.n <= o.limit/2 { // not before, or the rest would go out in ever smaller pieces
+		if was > o.low && o.n <= o.low { // not before, or the rest would go out in ever smaller pieces
 			o.room.Broadcast()
+			p.roomy, o.full = o.full, false
 		}
 		p.end = o.ended && o.n == 0 && o.trailer == nil
 	case o.ended && o.trailer != nil:

@@ -35,6 +35,7 @@ type response struct {
 
 	status   int // 0 until WriteHeader
 	isHead   bool
+	tunnels  bool // the stream was given away
 	headSent bool
 	overflow bool  // HEAD: more was written than fits into the buffer
 	length   int64 // declared Content-Length, -1 when there is none
@@ -231,6 +232,9 @@ func (w *response) commit(complete bool) bool {
 
 // end completes the response after the handler has returned.
 func (w *response) end() {
+	if w.tunnels {
+		return
+	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -252,6 +256,9 @@ func (w *response) end() {
 
 // abandon ends the response of a handler that did not return. quiet is for http.ErrAbortHandler.
 func (w *response) abandon(quiet bool) {
+	if w.tunnels {
+		return
+	}
 	out, b := &w.ex.st.out, w.bufs
 	w.bufs = nil
 	if quiet || w.headSent || !out.take(handler) {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +33,7 @@ type stream struct {
 	next        *stream       // in that list
 	stuck       time.Duration // time of the loop since which a window lets nothing through; 0 while none does
 	out         outgoing
+	tunnel      *tunnel // nil while the stream is a request
 }
 
 // The urgency of a request that names none (RFC 9218 section 4.1).
@@ -111,7 +111,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 	st.pool = to.Pool
 	most := sc.f.opts.MaxBody
 	if head.method == http.MethodConnect {
-		most = -1 // a tunnel
+		most, to.Await = -1, 0 // a tunnel
 	}
 	if to.Await > 0 && !st.recvEnd {
 		most = int64(to.Await)
@@ -225,6 +225,9 @@ func (sc *serverConn) onData(f frame, p []byte) *ConnError {
 
 // addBody gives the bytes of a DATA frame to the handler.
 func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
+	if st.tunnel != nil {
+		return st.tunnel.take(data, f)
+	}
 	b := st.body
 	st.received += int64(len(data))
 	switch {
@@ -250,18 +253,27 @@ func (sc *serverConn) addBody(st *stream, data []byte, f frame) *ConnError {
 	if st.recvWindow < sc.f.opts.BodyBuffer/2 {
 		st.widen()
 	}
-	st.padding += f.length - len(data)
+	sc.padded(st, f.length-len(data))
+	return nil
+}
+
+// padded counts the padding of a DATA frame, which the client gets back.
+func (sc *serverConn) padded(st *stream, bytes int) {
+	st.padding += bytes
 	if n := st.padding; n > 0 && n >= st.recvWindow { // not before, or tiny frames would each be answered
 		st.padding = 0
 		st.recvWindow += n
 		sc.control(appendWindowUpdate(nil, st.id, n))
 	}
-	return nil
 }
 
 // bodyEnd ends the body of a request.
 func (sc *serverConn) bodyEnd(st *stream, trailer http.Header) *ConnError {
 	st.recvEnd = true
+	if st.tunnel != nil {
+		st.tunnel.inputEnds()
+		return nil
+	}
 	b := st.body
 	if b == nil {
 		return nil
@@ -303,66 +315,6 @@ func (sc *serverConn) grant(st *stream) {
 		st.recvWindow += n
 		sc.control(appendWindowUpdate(nil, st.id, n))
 	}
-}
-
-// post tells the loop to look at st. Any goroutine.
-func (sc *serverConn) post(st *stream) {
-	if st.posted.Swap(true) {
-		return // the loop has not looked yet
-	}
-	sc.mu.Lock()
-	first := len(sc.posted) == 0
-	sc.posted = append(sc.posted, st)
-	sc.mu.Unlock()
-	if first && sc.wake.Raise() != nil { // the loop has ended, which has closed the connection
-		sc.collectLast()
-	}
-}
-
-// collectLast ends the requests whose handlers return after the loop has ended.
-func (sc *serverConn) collectLast() {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	for _, st := range sc.posted {
-		st.posted.Store(false)
-		if st.done.Load() && !st.returned {
-			st.returned = true
-			sc.over(st)
-		}
-	}
-	sc.posted = nil
-}
-
-// collect looks at the streams that have news.
-func (sc *serverConn) collect() {
-	if sc.running > 1 {
-		runtime.Gosched() // handlers that are ready add what they have, and one write takes it all
-	}
-	sc.mu.Lock()
-	list := sc.posted
-	sc.posted, sc.spare = sc.spare, nil
-	sc.mu.Unlock()
-	for _, st := range list {
-		st.posted.Store(false) // what comes from here on is looked at again
-		sc.grant(st)
-		if st.done.Load() && !st.returned {
-			st.returned = true
-			sc.running--
-			sc.over(st)
-			if st.out.isCut() {
-				sc.abort(st, &StreamError{Stream: st.id, Code: CodeInternal, Text: "the handler has ended before its response was whole"})
-			}
-		}
-		sc.offer(st)
-	}
-	sc.pump()
-	for _, st := range list {
-		if !st.gone {
-			sc.keepOut(st)
-		}
-	}
-	clear(list)
-	sc.spare = list[:0]
 }
 
 // reset ends a stream with RST_STREAM, for a fault of the client.
@@ -415,6 +367,9 @@ func (sc *serverConn) close(st *stream, err error) {
 	}
 	if st.st != nil {
 		st.ctx.Cancel()
+	}
+	if st.tunnel != nil {
+		st.tunnel.closed(err)
 	}
 	sc.over(st)
 }

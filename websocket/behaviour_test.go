@@ -39,11 +39,11 @@ func TestKeepAlive(t *testing.T) {
 	clock.Advance(interval + tick)
 	c.want(0x89, "")
 	clock.Advance(answer - tick)
-	if err := sc.Eddy().CloseError(); err != nil {
+	if err := sc.conn.CloseError(); err != nil {
 		t.Fatalf("before the time for an answer is over: %v", err)
 	}
 	clock.Advance(2 * tick)
-	c.wantEnd()
+	c.wantCut()
 	if e := testkit.Receive(t, "HandleClose", h.closed); e.code != CloseAbnormal {
 		t.Errorf("closed with %+v", e)
 	}
@@ -58,7 +58,7 @@ func TestKeepAliveOfPausedConnection(t *testing.T) {
 	sc.PauseRead()
 	enginetest.Barrier(t, s.srv)
 	clock.Pass(5*interval, answer/2)
-	if err := sc.Eddy().CloseError(); err != nil {
+	if err := sc.conn.CloseError(); err != nil {
 		t.Fatal(err)
 	}
 	sc.ResumeRead()
@@ -89,7 +89,7 @@ func TestMessageTimeout(t *testing.T) {
 				c.send(drip[last+i : last+i+1])
 				enginetest.Barrier(t, s.srv)
 			}
-			if err := sc.Eddy().CloseError(); err != nil {
+			if err := sc.conn.CloseError(); err != nil {
 				t.Fatalf("before the time is over: %v", err)
 			}
 			clock.Advance(3 * tick)
@@ -111,8 +111,8 @@ func TestPongsAreDroppedForSlowReaders(t *testing.T) {
 	s := startWith(t, e, nil, Options{}, eddy.Watermarks{Low: 1 << 10, High: 2 << 10, Max: 1 << 20}, narrow)
 	c := s.rawDial(frame(0x82, "go") + strings.Repeat(frame(0x89, "p"), 20))
 	sc := s.conn()
-	testkit.Eventually(t, "the queue to fill", func() bool { return !sc.Eddy().Writable() })
-	if q := sc.Eddy().QueuedBytes(); q > 5<<20 {
+	testkit.Eventually(t, "the queue to fill", func() bool { return !sc.conn.Writable() })
+	if q := sc.conn.QueuedBytes(); q > 5<<20 {
 		t.Errorf("%d bytes queued", q)
 	}
 	got := 0
@@ -152,7 +152,7 @@ func TestConcurrentWritesAndClose(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				for !sc.Eddy().Writable() && sc.Eddy().CloseError() == nil {
+				for !sc.conn.Writable() && sc.conn.CloseError() == nil {
 					runtime.Gosched()
 				}
 				if i == 500 {
@@ -179,7 +179,7 @@ func TestConcurrentWritesAndClose(t *testing.T) {
 		t.Errorf("%d messages before the close frame", messages)
 	}
 	c.send(frame(0x88, "\x03\xe8"))
-	c.wantEnd()
+	c.wantEnd(nil)
 	wg.Wait()
 	s.wantEnd(1000, "")
 }
@@ -211,7 +211,7 @@ func TestHandlerFailures(t *testing.T) {
 	c = s.rawDial(frame(0x81, "code"))
 	c.want(0x88, "\x0f\xa2no")
 	c.send(frame(0x88, "\x0f\xa2"))
-	c.wantEnd()
+	c.wantEnd(nil)
 	s.wantEnd(4002, "")
 	other.send(frame(0x81, "alive"))
 	other.want(0x81, "alive")
@@ -262,7 +262,7 @@ func TestDrain(t *testing.T) {
 	default:
 	}
 	c.send(frame(0x88, "\x03\xe9"))
-	c.wantEnd()
+	c.wantEnd(nil)
 	if o := <-done; o.err != nil || o.report != (eddy.DrainReport{Drained: 1}) {
 		t.Errorf("%+v, %v", o.report, o.err)
 	}

@@ -472,7 +472,7 @@ func TestClientPings(t *testing.T) {
 	}
 	clock.Advance(interval + tick)
 	clock.Advance(answer - tick)
-	if err := c.Eddy().CloseError(); err != nil {
+	if err := c.conn.CloseError(); err != nil {
 		t.Fatalf("before the time for an answer is over: %v", err)
 	}
 	clock.Advance(2 * tick)

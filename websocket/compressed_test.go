@@ -296,7 +296,7 @@ func TestInflatersAreBounded(t *testing.T) {
 	default:
 	}
 	_ = peers[1].Close() // while it waits
-	conns[1].Eddy().Close(eddy.CloseNormal)
+	conns[1].Abort(eddy.CloseNormal, nil)
 	s.wantEnd(CloseAbnormal, "")
 	z.large.leave()
 	for _, want := range []int{size, size + 2, size + 3} {
@@ -327,7 +327,7 @@ func TestKeepAliveOfWaitingMessage(t *testing.T) {
 	sc := s.conn()
 	testkit.Eventually(t, "it to wait", func() bool { return z.Stats().Waiting == 1 })
 	clock.Pass(5*interval, answer/2)
-	if err := sc.Eddy().CloseError(); err != nil {
+	if err := sc.conn.CloseError(); err != nil {
 		t.Fatal(err)
 	}
 	z.large.leave()

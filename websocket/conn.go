@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 // Handler receives what happens on a connection. Its methods run on the
@@ -66,10 +68,27 @@ func (e *CloseError) Error() string {
 // connection has ended. errors.Is also finds eddy.ErrClosed in it.
 var ErrClosed = fmt.Errorf("websocket: close frame sent: %w", eddy.ErrClosed)
 
+// link carries the frames of a connection: an eddy.Conn, or a tunnel in a
+// connection of HTTP/2. Any goroutine.
+type link interface {
+	Post(f func()) error
+	Write(msg any) error
+	WriteContext(ctx context.Context, msg any) error
+	Writable() bool
+	QueuedBytes() int64
+	PauseRead()
+	ResumeRead()
+	Begin()
+	End()
+	CloseWith(reason eddy.CloseReason, err error)
+	CloseAfterFlush(reason eddy.CloseReason)
+	CloseError() *eddy.CloseError
+}
+
 // Conn is one WebSocket connection. It is kept small, because every idle
 // connection pays for it.
 type Conn struct {
-	conn        *eddy.Conn
+	conn        link
 	cfg         *config
 	handler     Handler
 	deflate     *deflateState // nil without compression
@@ -101,10 +120,32 @@ type Conn struct {
 	ended   bool        // it can join no more hubs
 }
 
-// Eddy returns the engine's connection, for its addresses, its queue and its
-// deadlines. Do not write to it, because that breaks the framing. Pause reads
-// with Conn.PauseRead instead. Any goroutine.
-func (c *Conn) Eddy() *eddy.Conn { return c.conn }
+// Eddy returns the engine's connection, for its addresses and its loop. Do not
+// write to it, because that breaks the framing. By HTTP/2 it carries other
+// streams as well, so use the methods of Conn for everything else. Any
+// goroutine.
+func (c *Conn) Eddy() *eddy.Conn {
+	if own, ok := c.conn.(*eddy.Conn); ok {
+		return own
+	}
+	return c.conn.(httpserve.Tunnel).Conn()
+}
+
+// tunnel returns the tunnel of a connection that came by HTTP/2, nil for
+// another one.
+func (c *Conn) tunnel() httpserve.Tunnel {
+	if _, own := c.conn.(*eddy.Conn); own {
+		return nil
+	}
+	return c.conn.(httpserve.Tunnel)
+}
+
+// QueuedBytes returns how many bytes wait for the peer. Any goroutine.
+func (c *Conn) QueuedBytes() int64 { return c.conn.QueuedBytes() }
+
+// Abort ends the connection now, without a close frame and without what is
+// queued. Any goroutine.
+func (c *Conn) Abort(reason eddy.CloseReason, err error) { c.conn.CloseWith(reason, err) }
 
 // Subprotocol returns the subprotocol that the handshake chose, "" for none.
 // Any goroutine.

@@ -8,8 +8,8 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// endpoint is the decoder and the handler of a connection in its pipeline. The
-// Conn is the state of its context. All connections of a config add the same
+// endpoint is the decoder and the handler of a connection in its pipeline, unless
+// that came by HTTP/2. The Conn is the state of its context. All connections of a config add the same
 // endpoint value, so the engine keeps one pipeline node for all of them.
 type endpoint struct{ cfg *config }
 
@@ -21,14 +21,14 @@ type arrivals struct {
 
 // enter calls add, which puts c's endpoint into the pipeline. Loop only.
 func (c *Conn) enter(add func(endpoint) error) error {
-	a := &c.cfg.arrivals
+	a, conn := &c.cfg.arrivals, c.Eddy()
 	a.mu.Lock()
 	if a.conns == nil {
 		a.conns = map[*eddy.Conn]*Conn{}
 	}
-	a.conns[c.conn] = c
+	a.conns[conn] = c
 	a.mu.Unlock()
-	defer a.take(c.conn)
+	defer a.take(conn)
 	return add(endpoint{c.cfg})
 }
 
@@ -54,7 +54,12 @@ func (e endpoint) of(ctx *eddy.Context) *Conn {
 // HandleOpen implements eddy.OpenHandler. It runs when a server has queued the
 // 101 response, or a client has read that.
 func (e endpoint) HandleOpen(ctx *eddy.Context) error {
-	c := e.of(ctx)
+	e.of(ctx).open(ctx)
+	return nil
+}
+
+// open makes the connection ready and tells the handler.
+func (c *Conn) open(ctx *eddy.Context) {
 	c.ctx = ctx
 	c.parser.lim, c.parser.deflate = &c.cfg.limits, c.deflate != nil
 	c.opened = true
@@ -63,19 +68,22 @@ func (e endpoint) HandleOpen(ctx *eddy.Context) error {
 		c.armKeepAlive(c.cfg.PingInterval)
 	}
 	c.handled(c.handler.HandleOpen(c))
-	return nil
 }
 
 // Decode implements eddy.Decoder.
 func (e endpoint) Decode(ctx *eddy.Context, view []byte) (int, error) {
-	c := e.of(ctx)
+	return e.of(ctx).decode(view), nil
+}
+
+// decode takes one step and returns how many bytes that took.
+func (c *Conn) decode(view []byte) int {
 	if c.over {
-		return len(view), nil
+		return len(view)
 	}
 	ev, n, ok, err := c.parser.next(view)
 	if err != nil {
 		c.violated(err)
-		return len(view), nil
+		return len(view)
 	}
 	if ok {
 		c.heard = true
@@ -84,7 +92,7 @@ func (e endpoint) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	if unfinished := n == 0 || c.parser.unfinished(); unfinished != (c.frameTimer != nil) {
 		c.watchMessage(unfinished)
 	}
-	return n, nil
+	return n
 }
 
 // event handles a complete message or control frame.
@@ -179,12 +187,17 @@ func (c *Conn) handled(err error) {
 // HandleError implements eddy.ErrorHandler. It sends a close frame after a
 // panic of the handler.
 func (e endpoint) HandleError(ctx *eddy.Context, err error) error {
-	if c := e.of(ctx); !c.over {
+	e.of(ctx).failed()
+	return err
+}
+
+// failed says farewell after a panic of the handler.
+func (c *Conn) failed() {
+	if !c.over {
 		c.over = true
 		c.code = CloseInternalError
 		c.farewell()
 	}
-	return err
 }
 
 // farewell writes a close frame directly on the loop, unless one was sent. A
@@ -201,11 +214,14 @@ func (c *Conn) farewell() {
 
 // HandleWritability implements eddy.WritabilityHandler.
 func (e endpoint) HandleWritability(ctx *eddy.Context, writable bool) error {
-	c := e.of(ctx)
+	e.of(ctx).writability(writable)
+	return nil
+}
+
+func (c *Conn) writability(writable bool) {
 	if h, ok := c.handler.(WritabilityHandler); ok && c.opened {
 		h.HandleWritability(c, writable)
 	}
-	return nil
 }
 
 // HandleEvent implements eddy.EventHandler.
@@ -256,8 +272,11 @@ func (c *Conn) drain() {
 }
 
 // HandleClose implements eddy.CloseHandler.
-func (e endpoint) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
-	c := e.of(ctx)
+func (e endpoint) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) { e.of(ctx).finish() }
+
+// finish ends what belongs to the connection and tells the handler. It runs
+// once.
+func (c *Conn) finish() {
 	c.over = true
 	stop(&c.keepTimer)
 	stop(&c.frameTimer)

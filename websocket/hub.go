@@ -100,7 +100,7 @@ var ErrMember = errors.New("websocket: the connection is in the hub")
 func (h *Hub) Join(c *Conn, class *eddy.MessageClass) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m := &membership{hub: h, conn: c, class: class, shard: h.shardOf(c.conn.Loop())}
+	m := &membership{hub: h, conn: c, class: class, shard: h.shardOf(c.Eddy().Loop())}
 	if err := c.enlist(m); err != nil {
 		return err
 	}

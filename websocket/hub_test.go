@@ -210,7 +210,7 @@ func TestHubUnderChurn(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				c.Eddy().Close(eddy.CloseNormal)
+				c.Abort(eddy.CloseNormal, nil)
 			}
 		})
 	}
@@ -285,7 +285,7 @@ func TestHubWithSlowMembers(t *testing.T) {
 			for got < count+1-int(class.Stats().Dropped) {
 				_, p, err := slow.frame()
 				if err != nil {
-					t.Fatalf("after %d messages, the last %s: %v; %+v, %d bytes queued", got, last, err, class.Stats(), sc.Eddy().QueuedBytes())
+					t.Fatalf("after %d messages, the last %s: %v; %+v, %d bytes queued", got, last, err, class.Stats(), sc.conn.QueuedBytes())
 				}
 				if len(p) != size+6 && p != "end" {
 					t.Fatalf("a message of %d bytes", len(p))

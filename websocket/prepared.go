@@ -147,14 +147,17 @@ func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool)
 
 // sendMessage sends a framed message.
 func (c *Conn) sendMessage(class *eddy.MessageClass, msg any, onLoop bool) error {
-	if class != nil {
-		msg = class.Wrap(msg)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing.Load() {
 		release(msg)
 		return ErrClosed
+	}
+	if t := c.tunnel(); t != nil {
+		return t.WriteClass(class, msg)
+	}
+	if class != nil {
+		msg = class.Wrap(msg)
 	}
 	if onLoop {
 		return c.ctx.Write(msg)

@@ -258,7 +258,7 @@ func TestServerCloses(t *testing.T) {
 	c.want(0x81, "last")
 	c.want(0x88, "\x0f\xa1enough")
 	c.send(frame(0x81, "ignored") + frame(0x88, "\x0f\xa1"))
-	c.wantEnd()
+	c.wantEnd(nil)
 	s.wantEnd(4001, "")
 	s.waitClosed(eddy.CloseNormal, 1)
 	if s.stats.Messages() != 0 {
@@ -290,11 +290,12 @@ func TestCloseTimeout(t *testing.T) {
 	}
 	enginetest.Barrier(t, s.srv)
 	clock.Advance(answer - tick)
-	if err := sc.Eddy().CloseError(); err != nil {
+	if err := sc.conn.CloseError(); err != nil {
 		t.Fatalf("before the time is over: %v", err)
 	}
 	clock.Advance(2 * tick)
-	c.wantClose(1000)
+	c.want(0x88, "\x03\xe8")
+	c.wantCut()
 	s.wantEnd(CloseAbnormal, "")
 	s.waitClosed(eddy.CloseReadTimeout, 1)
 }
@@ -311,11 +312,11 @@ func TestAbnormalEnds(t *testing.T) {
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	c.wantEnd()
+	c.wantEnd(nil)
 	s.wantEnd(CloseAbnormal, "")
 	c = s.rawDial(frame(0x88, ""))
 	c.want(0x88, "")
-	c.wantEnd()
+	c.wantEnd(nil)
 	s.wantEnd(CloseNoStatus, "")
 	if s.stats.Closed(CloseAbnormal) != 2 || s.stats.Closed(CloseNoStatus) != 1 {
 		t.Errorf("abnormal %d, without status %d", s.stats.Closed(CloseAbnormal), s.stats.Closed(CloseNoStatus))

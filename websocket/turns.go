@@ -19,7 +19,7 @@ func (q *turns) take(c *Conn) bool {
 		q.free--
 		return true
 	}
-	c.deflate.turn.Init(c.conn, c.inflateParked)
+	c.deflate.turn.Init(c.Eddy(), c.inflateParked)
 	q.queue = append(q.queue, c)
 	return false
 }

@@ -51,9 +51,11 @@ func NewUpgrader(o Options) (*Upgrader, error) {
 	return &Upgrader{cfg}, nil
 }
 
-// Upgrade checks the handshake in r (RFC 6455 section 4.2) and turns its
-// connection into a WebSocket connection with the handler h. Call it inside
-// ServeHTTP of a handler that package http1 runs, before anything was written.
+// Upgrade checks the handshake in r and turns its connection into a WebSocket
+// connection with the handler h (RFC 6455 section 4.2). By HTTP/2 the request is
+// a CONNECT with the :protocol websocket, and its stream becomes the connection
+// (RFC 8441); see http2.Options.Connect. Call Upgrade inside ServeHTTP of a
+// handler that package http1 or http2 runs, before anything was written.
 // h.HandleOpen has run when Upgrade returns a connection.
 //
 // A *HandshakeError means that the request was refused. It was answered with
@@ -69,10 +71,15 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*
 	if refusal != nil {
 		return nil, refusal.answer(w, u.cfg.Stats)
 	}
-	err := http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
-		c.conn = p.Conn()
-		return c.enter(func(e endpoint) error { return p.Add(handlerName, e) })
-	})
+	var err error
+	if r.ProtoMajor == 2 {
+		err = c.throughTunnel(w, header)
+	} else {
+		err = http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
+			c.conn = p.Conn()
+			return c.enter(func(e endpoint) error { return p.Add(handlerName, e) })
+		})
+	}
 	if err == nil {
 		return c, nil
 	}
@@ -114,32 +121,22 @@ func (e *HandshakeError) answer(w http.ResponseWriter, s *Stats) error {
 	return e
 }
 
-// handshake checks the request and returns the header of the 101 response, or
-// the refusal.
+// handshake checks the request and returns the header of the response, or the
+// refusal.
 func (c *Conn) handshake(r *http.Request) (http.Header, *HandshakeError) {
 	bad := func(status int, msg string) (http.Header, *HandshakeError) {
 		return nil, &HandshakeError{Status: status, Msg: msg}
 	}
+	header, refusal := asked(r)
+	if refusal != nil {
+		return nil, refusal
+	}
 	offers, malformed := parseExtensions(r.Header["Sec-Websocket-Extensions"])
 	switch {
-	case r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1):
-		return bad(http.StatusBadRequest, "a WebSocket handshake is a GET of HTTP/1.1")
-	case !hasToken(r.Header["Connection"], "upgrade") || !hasToken(r.Header["Upgrade"], "websocket"):
-		return bad(http.StatusBadRequest, "not a WebSocket handshake")
-	case r.ContentLength != 0:
-		return bad(http.StatusBadRequest, "a WebSocket handshake has no body")
-	case !slices.Equal(r.Header["Sec-Websocket-Version"], []string{"13"}):
-		return bad(http.StatusUpgradeRequired, "only version 13 is spoken")
-	case !validKey(r.Header["Sec-Websocket-Key"]):
-		return bad(http.StatusBadRequest, "malformed Sec-WebSocket-Key")
 	case malformed != nil:
 		return bad(http.StatusBadRequest, malformed.Error())
 	case len(r.Header["Origin"]) > 1 || !c.cfg.CheckOrigin(r):
 		return bad(http.StatusForbidden, "this origin may not connect")
-	}
-	header := http.Header{
-		"Upgrade":              {"websocket"},
-		"Sec-Websocket-Accept": {acceptKey(r.Header["Sec-Websocket-Key"][0])},
 	}
 	c.subprotocol = choose(r.Header["Sec-Websocket-Protocol"], c.cfg.Subprotocols)
 	if c.subprotocol != "" {
@@ -154,6 +151,37 @@ func (c *Conn) handshake(r *http.Request) (http.Header, *HandshakeError) {
 		}
 	}
 	return header, nil
+}
+
+// asked checks that the request asks for a WebSocket, by HTTP/1.1 or by HTTP/2
+// (RFC 8441 section 5), and returns the fields that say yes.
+func asked(r *http.Request) (http.Header, *HandshakeError) {
+	bad := func(msg string) (http.Header, *HandshakeError) {
+		return nil, &HandshakeError{Status: http.StatusBadRequest, Msg: msg}
+	}
+	second := r.ProtoMajor == 2
+	switch {
+	case second && (r.Method != http.MethodConnect || !slices.Equal(r.Header[":protocol"], []string{"websocket"})):
+		return bad("a WebSocket handshake of HTTP/2 is a CONNECT with the :protocol websocket")
+	case second && r.Body == http.NoBody:
+		return bad("the client has ended its stream")
+	case !second && (r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1)):
+		return bad("a WebSocket handshake is a GET of HTTP/1.1")
+	case !second && (!hasToken(r.Header["Connection"], "upgrade") || !hasToken(r.Header["Upgrade"], "websocket")):
+		return bad("not a WebSocket handshake")
+	case !second && r.ContentLength != 0:
+		return bad("a WebSocket handshake has no body")
+	case !slices.Equal(r.Header["Sec-Websocket-Version"], []string{"13"}):
+		return nil, &HandshakeError{Status: http.StatusUpgradeRequired, Msg: "only version 13 is spoken"}
+	case second:
+		return http.Header{}, nil
+	case !validKey(r.Header["Sec-Websocket-Key"]):
+		return bad("malformed Sec-WebSocket-Key")
+	}
+	return http.Header{
+		"Upgrade":              {"websocket"},
+		"Sec-Websocket-Accept": {acceptKey(r.Header["Sec-Websocket-Key"][0])},
+	}, nil
 }
 
 // hasToken reports whether one of the comma-separated lists holds the token,

@@ -71,7 +71,7 @@ func (c *Conn) message(op Opcode, data []byte) any {
 	return [][]byte{appendHeader(make([]byte, 0, maxServerHeader), first(op), len(data)), data}
 }
 
-// plainFrame builds a control frame. mu is held.
+// plainFrame builds a frame that is not compressed. mu is held.
 func (c *Conn) plainFrame(first byte, data []byte) []byte {
 	b := make([]byte, 0, maxHeader+len(data))
 	if c.keys != nil {
@@ -166,6 +166,9 @@ func (c *Conn) framed(first byte, data []byte) error {
 	if c.keys != nil {
 		return c.ctx.Write(appendMasked(make([]byte, 0, maxHeader+len(data)), first, data, c.keys.next()))
 	}
+	if t := c.tunnel(); t != nil {
+		return t.Write(c.plainFrame(first, data))
+	}
 	var h [maxServerHeader]byte
 	return c.ctx.WriteParts(appendHeader(h[:0], first, len(data)), data)
 }
@@ -259,6 +262,9 @@ func (c *Conn) deflateInOrder(op Opcode, data []byte, send func(frame []byte) er
 // therefore submitted behind them.
 func (c *Conn) writeDeflatedOnLoop(op Opcode, data []byte) (done bool, err error) {
 	if c.deflate.outTakeover {
+		return c.deflateInOrder(op, data, c.submitCopy)
+	}
+	if c.tunnel() != nil { // its queue is that of all writers
 		return c.deflateInOrder(op, data, c.submitCopy)
 	}
 	return c.deflateInOrder(op, data, c.ctx.WriteBytes)

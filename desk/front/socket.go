@@ -95,10 +95,10 @@ func (t transport) Send(frame []byte) error {
 	return err
 }
 
-func (t transport) Queued() int { return int(t.c.Eddy().QueuedBytes()) }
+func (t transport) Queued() int { return int(t.c.QueuedBytes()) }
 
 func (t transport) Close(code int, reason string) {
 	if err := t.c.Close(code, reason); err != nil && !errors.Is(err, eddy.ErrClosed) {
-		t.c.Eddy().CloseWith(eddy.CloseInternalError, err)
+		t.c.Abort(eddy.CloseInternalError, err)
 	}
 }
