@@ -215,8 +215,10 @@ func TestSecondFactorIsThrottled(t *testing.T) {
 // TestSecondFactorRequired: an account that needs one can do nothing before it is set up, also when its role becomes
 // one that needs it, and again when it is removed.
 func TestSecondFactorRequired(t *testing.T) {
-	s := serve(t, func() Options { o := testOptions(t); o.SecondFactor = front.FactorAdmins; return o }())
-	r := &factorRig{T: t, d: s.desk, clock: desktest.NewClock()}
+	clock, o := desktest.NewClock(), testOptions(t)
+	o.SecondFactor, o.Now = front.FactorAdmins, clock.Now
+	s := serve(t, o)
+	r := &factorRig{T: t, d: s.desk, clock: clock}
 	r.ada, r.cookie = employ(t, r.d, perm.Supervisor, "ada")
 	me := func() (status int, setUp bool) {
 		status, resp := call(r.d, "GET", "/api/v1/agent/me", "", "Cookie", r.cookie)
@@ -265,7 +267,6 @@ func TestSecondFactorRequired(t *testing.T) {
 		}
 	}
 	open()
-	r.clock = desktest.NewClock()
 	if status, e, _ := r.api("factor/remove", fmt.Sprintf(`{"password":%q,"code":%q}`, usual, r.code(30*time.Second))); status != http.StatusNoContent {
 		t.Fatalf("remove: %d %+v", status, e)
 	}

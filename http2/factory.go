@@ -72,11 +72,12 @@ type Stats struct {
 	ProtocolErrors uint64    // requests refused as malformed or too large, and connections ended for such a reason
 	Timeouts       uint64    // requests whose body, handler or client was too slow
 	Floods         uint64    // connections ended with ENHANCE_YOUR_CALM
+	Tunnels        uint64    // streams handed to another protocol, such as WebSocket
 	InvalidFields  uint64    // response header fields dropped because they cannot be sent
 }
 
 type counters struct {
-	requests, busy, refused, resets, protocolErrors, timeouts, floods, invalidFields atomic.Uint64
+	requests, busy, refused, resets, protocolErrors, timeouts, floods, tunnels, invalidFields atomic.Uint64
 
 	responses [6]atomic.Uint64
 }
@@ -91,6 +92,7 @@ func (f *Factory) Stats() Stats {
 		ProtocolErrors: f.stats.protocolErrors.Load(),
 		Timeouts:       f.stats.timeouts.Load(),
 		Floods:         f.stats.floods.Load(),
+		Tunnels:        f.stats.tunnels.Load(),
 		InvalidFields:  f.stats.invalidFields.Load(),
 	}
 	for i := range s.Responses {

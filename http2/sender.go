@@ -90,7 +90,7 @@ func (o *sender) remove(st *stream) {
 
 // offer notes that st may have something to send; pump sends it.
 func (sc *serverConn) offer(st *stream) {
-	if !st.gone && !st.queued && !st.starved {
+	if !st.gone && !st.queued && !st.starved && !st.sentEnd {
 		sc.out.ready[st.urgency].pushBack(st)
 	}
 }

@@ -18,6 +18,7 @@ type stream struct {
 	exchange
 
 	recvEnd    bool // the client has sent the last byte
+	sentEnd    bool // so has the server
 	gone       bool // the stream is not among serverConn.streams any more
 	returned   bool // its handler has, or never began
 	recvWindow int  // what the client may send
@@ -346,11 +347,15 @@ func (sc *serverConn) abort(st *stream, err *StreamError) {
 // sent follows the last byte of a response. A client that still sends its request is told to stop (RFC 9113 section 8.1).
 func (sc *serverConn) sent(st *stream) {
 	sc.flood.earn(1)
-	if !st.recvEnd {
+	st.sentEnd = true
+	switch {
+	case st.recvEnd:
+		sc.close(st, errReturned)
+	case st.tunnel != nil:
+		st.tunnel.linger()
+	default:
 		sc.abort(st, &StreamError{Stream: st.id, Code: CodeNo, Text: "the response is complete"})
-		return
 	}
-	sc.close(st, errReturned)
 }
 
 // close takes the stream from the connection, and tells a handler that is not over why.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/net/http2/hpack"
 
@@ -32,9 +33,13 @@ type tunnel struct {
 	inputOver bool   // the client sends no more
 	toldOver  bool
 	toldFull  bool
-	later     bool // decoding goes on in a later iteration
-	failed    bool // the handler has panicked
+	later     bool        // decoding goes on in a later iteration
+	failed    bool        // the handler has panicked
+	lingers   *eddy.Timer // runs while only the client's end is awaited
 }
+
+// tunnelLinger is how long the client may take to end its side after ours. Then the stream is reset.
+const tunnelLinger = 2 * time.Second
 
 var errTunnelFailed = errors.New("http2: the handler of a tunnel has panicked")
 
@@ -78,6 +83,7 @@ func (t *tunnel) begin(install func(httpserve.Tunnel) httpserve.TunnelHandler) e
 	st.out.bound(marks.High, marks.Low)
 	t.h = install(t)
 	st.tunnel = t
+	sc.f.stats.tunnels.Add(1)
 	t.prepaid, _ = st.body.Buffered()
 	t.in = make([]byte, t.prepaid)
 	_, _ = st.body.Pipe.Read(t.in) // what is buffered is read at once
@@ -121,8 +127,24 @@ func (t *tunnel) take(data []byte, f frame) *ConnError {
 
 // inputEnds notes that the client sends no more.
 func (t *tunnel) inputEnds() {
+	if t.st.sentEnd {
+		t.st.sc.close(t.st, errReturned)
+		return
+	}
 	t.inputOver = true
 	t.tellOver()
+}
+
+// linger follows our end of the stream. It gives the client time for its own: some take a reset for a failure, even behind the
+// last byte.
+func (t *tunnel) linger() {
+	sc, st := t.st.sc, t.st
+	timer, err := sc.ctx.After(tunnelLinger, func() {
+		sc.abort(st, &StreamError{Stream: st.id, Code: CodeNo, Text: "the client has not ended its side"})
+	})
+	if err == nil { // an error means that the connection is ending
+		t.lingers = timer
+	}
 }
 
 // tellOver tells the handler that the client sends no more, behind what it has sent.
@@ -216,7 +238,9 @@ func (t *tunnel) closed(err error) {
 		t.ends.CompareAndSwap(nil, end)
 	}
 	t.ends.CompareAndSwap(nil, &eddy.CloseError{Reason: eddy.ClosePeerClosed, Err: err})
-	t.in = nil
+	if t.in = nil; t.lingers != nil {
+		t.lingers.Stop()
+	}
 	t.guard(t.h.Closed)
 }
 

@@ -106,8 +106,9 @@ func (s *tunnels) tunnel(r *raw, id uint32) *lines {
 		s.t.Fatal(err)
 	}
 	l.want(s.t, "open")
-	if h, ok := r.next().(*wire.HeadersFrame); !ok || h.StreamID != id || h.StreamEnded() {
-		s.t.Fatalf("%v", h)
+	next := r.next()
+	if h, ok := next.(*wire.HeadersFrame); !ok || h.StreamID != id || h.StreamEnded() {
+		s.t.Fatalf("%v", next)
 	} else if f := r.fieldsOf(h.HeaderBlockFragment()); f[":status"] != "200" || f["name"] != "value" || len(f) != 3 {
 		s.t.Fatalf("%v", f)
 	}
@@ -137,6 +138,24 @@ func (r *raw) wantData(id uint32, text string) {
 	if got != text {
 		r.t.Fatalf("%.80q, want %.80q", got, text)
 	}
+}
+
+// wantEnd reads the rest of stream id, and ends it, too.
+func (r *raw) wantEnd(id uint32, rest string) {
+	r.t.Helper()
+	got := ""
+	for ended := false; !ended; {
+		d := r.nextData()
+		if d.StreamID != id {
+			r.t.Fatalf("DATA on stream %d", d.StreamID)
+		}
+		got += string(d.Data())
+		ended = d.StreamEnded()
+	}
+	if got != rest {
+		r.t.Fatalf("%q, want %q", got, rest)
+	}
+	r.data(id, true, "")
 }
 
 // wantReset reads until stream id is reset.
@@ -475,7 +494,7 @@ func TestTunnelClasses(t *testing.T) {
 		r.send(func() error { return r.WriteWindowUpdate(id, 1000) })
 		r.wantData(id, tt.want[2:])
 		l.CloseAfterFlush(eddy.CloseNormal)
-		r.wantReset(id, wire.ErrCodeNo)
+		r.wantEnd(id, "")
 	}
 	l := s.tunnel(r, 21)
 	if err := l.WriteClass(&eddy.MessageClass{Name: "senseless", Policy: 99}, []byte("x")); err == nil || l.CloseError() != nil {
@@ -520,8 +539,7 @@ func TestTunnelPanics(t *testing.T) {
 	r := s.dial()
 	l, other := s.tunnel(r, 1), s.tunnel(r, 3)
 	r.data(1, false, "panic\nunheard\n")
-	r.wantData(1, "sorry")
-	r.wantReset(1, wire.ErrCodeNo)
+	r.wantEnd(1, "sorry")
 	l.want(t, "failed", "closed: "+eddy.CloseInternalError.String())
 	r.data(3, false, "there\n")
 	r.wantData(3, "there!")
@@ -529,7 +547,7 @@ func TestTunnelPanics(t *testing.T) {
 	if err := testkit.Receive(t, "the tunnel", s.errs); err == nil {
 		t.Error("no error")
 	}
-	r.wantReset(5, wire.ErrCodeNo)
+	r.wantEnd(5, "sorry")
 	<-s.got
 	r.data(3, true, "")
 	other.want(t, "input closed")
@@ -589,6 +607,28 @@ func TestTunnelEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After its end a tunnel waits for that of the client for a while, and hears nothing else.
+func TestTunnelLingers(t *testing.T) {
+	s := startTunnels(t, setup{clock: true}, func(l *lines, line string) { l.note(line) })
+	r := s.dial()
+	l := s.tunnel(r, 1)
+	l.CloseAfterFlush(eddy.CloseNormal)
+	for !r.nextData().StreamEnded() {
+	}
+	l.ResumeRead() // news of a stream that has ended bring no second end
+	r.data(1, false, "not heard\n")
+	enginetest.Barrier(t, s.srv)
+	s.clock.Advance(tunnelLinger - tick/2)
+	r.get(3, "/")
+	if a := r.answer(3); a.body != "hello" || len(l.events) > 0 {
+		t.Fatalf("%+v, %d events", a, len(l.events))
+	}
+	s.clock.Advance(tick)
+	r.wantReset(1, wire.ErrCodeNo)
+	l.want(t, "closed: "+eddy.CloseNormal.String())
+	s.settles()
 }
 
 // A connection at its age drains its tunnels, and later ones.

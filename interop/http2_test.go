@@ -11,12 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/internal/testkit"
-	"github.com/go-eddy/eddy/tlsx"
 )
 
 // pattern is the body of /big.
@@ -66,26 +64,7 @@ func serveHTTP(t *testing.T, cert *tls.Certificate) string {
 		t.Fatal(err)
 	}
 	h := pages()
-	h1, h2 := http1.NewHandler(h, pool, http1.Options{}), http2.NewHandler(h, pool, http2.Options{})
-	srv := &eddy.Server{Init: http2.Either(h1.Init, h2.Init), Pools: []*executor.Pool{pool}}
-	if cert != nil {
-		layer, err := tlsx.Server(&tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}}, pool, tlsx.Options{
-			Established: tlsx.ByProtocol(map[string]func(*eddy.Pipeline) error{"h2": h2.Init, "http/1.1": h1.Init, "": h1.Init}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Init = func(p *eddy.Pipeline) error { return p.Add("tls", layer) }
-	}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := srv.Shutdown(testkit.Context(t)); err != nil {
-			t.Error(err)
-		}
-	})
-	return srv.Addr().String()
+	return serveBoth(t, pool, http1.NewHandler(h, pool, http1.Options{}), http2.NewHandler(h, pool, http2.Options{}), cert)
 }
 
 // TestHTTP2Clients: clients that others wrote ask our server, plain and with TLS. Each needs its program.

@@ -21,7 +21,7 @@ type (
 var (
 	httpTable = expo.Table[httpStats]{
 		expo.Count("eddy_http_requests_total", "Complete request heads.", func(s *httpStats) uint64 { return s.Requests }),
-		expo.Count("eddy_http_upgrades_total", "Connections handed to another protocol.", func(s *httpStats) uint64 { return s.Upgrades }),
+		expo.Count("eddy_http_upgrades_total", "Connections, or streams of HTTP/2, handed to another protocol.", func(s *httpStats) uint64 { return s.Upgrades }),
 		expo.Count("eddy_http_invalid_fields_total", "Response header fields dropped because they cannot be sent.", func(s *httpStats) uint64 { return s.InvalidFields }),
 	}.With("http")
 	httpResponses = expo.Counter("eddy_http_responses_total", "Responses, by class of their status; 1xx are informational.", "http", "code")
@@ -93,7 +93,8 @@ func HTTP2(name string, f *http2.Factory) Source {
 func putHTTP2(scrape *expo.Scrape, name string, st *http2Stats) {
 	http2Table.Put(scrape, st, name)
 	putHTTP(scrape, name, &httpStats{
-		Requests: st.Requests, Responses: st.Responses, Busy: st.Busy, ProtocolErrors: st.ProtocolErrors, Timeouts: st.Timeouts, InvalidFields: st.InvalidFields,
+		Requests: st.Requests, Responses: st.Responses, Busy: st.Busy, ProtocolErrors: st.ProtocolErrors, Timeouts: st.Timeouts,
+		Upgrades: st.Tunnels, InvalidFields: st.InvalidFields,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +82,26 @@ func TestServeInBrowser(t *testing.T) {
 			p.Stop()
 		})
 	}
+	t.Run("ws by HTTP/2", func(t *testing.T) { // a page that came by HTTP/2 opens its WebSockets as streams of that connection
+		p := cmdtest.StartServer(t, "serve", "ws", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--max-message", "2500000", "--tls-self-signed", "--compress")
+		metrics := p.Operator() + "/metrics"
+		openPage(t, tab, "https://"+p.Addr+"/")
+		if wrong := evaluate[[]string](t, tab, script(t, "browser_ws.js", "ADDRESS", fmt.Sprintf("%q", "wss://"+p.Addr), "COMPRESSED", "true")); len(wrong) > 0 {
+			t.Error(strings.Join(wrong, "\n"))
+		}
+		for _, series := range []string{`eddy_http_upgrades_total{http="ws"} 0`, `eddy_http_upgrades_total{http="ws2"} 7`} {
+			if _, body := cmdtest.Get(t, metrics); !strings.Contains(body, series+"\n") {
+				t.Errorf("no %s in %s", series, strings.Join(regexp.MustCompile(`eddy_http_upgrades_total.*`).FindAllString(body, -1), ", "))
+			}
+		}
+		p.Signal(syscall.SIGTERM)
+		if code := evaluate[int](t, tab, "window.lastEnd"); code != 1001 {
+			t.Errorf("the page is told %d when the server goes, want 1001", code)
+		}
+		if code := p.Wait(); code != 0 {
+			t.Errorf("exit code %d; stderr %q", code, p.Errs)
+		}
+	})
 	site := cmdtest.StartServer(t, "serve", "http", "--addr", "127.0.0.1:0")
 	for _, flags := range [][]string{nil, {"--compress"}, {"--compress", "--compress-takeover"}, {"--tls-self-signed"}, {"--tls-self-signed", "--compress"}} {
 		t.Run(strings.Join(append([]string{"ws"}, flags...), " "), func(t *testing.T) {

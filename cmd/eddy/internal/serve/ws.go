@@ -7,10 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/websocket"
 )
@@ -96,7 +98,7 @@ func newWS(t *cli.Terminal) *cobra.Command {
 	var w wsFlags
 	cmd := &cobra.Command{
 		Use:     "ws",
-		Short:   "Send every WebSocket message back, on every path",
+		Short:   "Send every WebSocket message back, on every path, by HTTP/1.1 and HTTP/2",
 		Example: "  eddy serve ws --addr 127.0.0.1:7000 --compress\n  eddy bench ws --addr 127.0.0.1:7000",
 		RunE: func(*cobra.Command, []string) error {
 			counts := new(websocket.Stats)
@@ -109,12 +111,14 @@ func newWS(t *cli.Terminal) *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = u.Upgrade(w, r, echoSocket{}) // Upgrade answers refusals itself
-			}), pool, http1.Options{})
-			f.Busy = pages.Refuse
-			f.Measured = append(f.Measured, metrics.HTTP("ws", pages), metrics.WebSocket("ws", counts))
-			return serve(t, f, "ws", pages.Init, pool)
+			})
+			h1, h2 := http1.NewHandler(echo, pool, http1.Options{}), http2.NewHandler(echo, pool, http2.Options{Connect: true})
+			f.Busy = h1.Refuse
+			f.Measured = append(f.Measured, metrics.HTTP("ws", h1), metrics.HTTP2("ws2", h2), metrics.WebSocket("ws", counts))
+			f.ALPN = map[string]func(*eddy.Pipeline) error{"h2": h2.Init, "http/1.1": h1.Init, "": h1.Init}
+			return serve(t, f, "ws", http2.Either(h1.Init, h2.Init), pool)
 		},
 	}
 	f.Register(cmd, cli.ServeAddr)
