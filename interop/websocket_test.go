@@ -41,7 +41,8 @@ func serveEcho(t *testing.T, cert *tls.Certificate) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := http.NewServeMux()
+	h.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = websocket.Upgrade(w, r, echo{}, websocket.Options{}) // a refusal is answered
 	})
 	return serveBoth(t, pool, http1.NewHandler(h, pool, http1.Options{}), http2.NewHandler(h, pool, http2.Options{Connect: true}), cert)
@@ -97,7 +98,7 @@ func TestWebSocketProxies(t *testing.T) {
 		var got []echo
 		for i := range 20 {
 			e := echo{make(chan []byte, 1)}
-			c, err := d.Dial(testkit.Context(t), "ws://"+addr+"/", e)
+			c, err := d.Dial(testkit.Context(t), "ws://"+addr+"/echo", e)
 			if err != nil {
 				t.Fatalf("%d: %v", i, err)
 			}
