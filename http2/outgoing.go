@@ -148,7 +148,7 @@ func (o *outgoing) send(p []byte) (full bool, err error) {
 func (o *outgoing) join(p []byte) {
 	i := len(o.chunks) - 1
 	switch {
-	case i >= 0 && o.chunks[i].class == nil && o.chunks[i].room() >= len(p):
+	case i >= 0 && o.chunks[i].room() >= len(p):
 		o.chunks[i].b = append(o.chunks[i].b, p...)
 	case i >= 0 && len(p) < maxFrame/2: // the loop is behind: more will come before it has sent this
 		c := chunk{pooled: chunkPool.Get().(*[maxFrame]byte)}

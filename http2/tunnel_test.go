@@ -451,6 +451,95 @@ func TestTunnelOverflow(t *testing.T) {
 	s.settles()
 }
 
+// Bytes that came before the tunnel are given back to the client's window once.
+func TestTunnelWindow(t *testing.T) {
+	s := startTunnels(t, setup{opts: Options{BodyBuffer: 64 << 10}}, echoLine)
+	r := s.dial()
+	r.request(1, false, connectTo("/")...)
+	line := strings.Repeat("x", 9999) + "\n"
+	sent, given := 0, 0
+	for range 4 {
+		r.data(1, false, line)
+		sent += len(line)
+	}
+	for range 10 {
+		r.data(1, false, line)
+		sent += len(line)
+		for got := 0; got < len(line); { // its echo, and those before
+			switch f := r.next().(type) {
+			case *wire.DataFrame:
+				got += len(f.Data())
+				r.send(func() error { return r.WriteWindowUpdate(1, uint32(len(f.Data()))) })
+				r.send(func() error { return r.WriteWindowUpdate(0, uint32(len(f.Data()))) })
+			case *wire.WindowUpdateFrame:
+				if f.StreamID == 1 {
+					given += int(f.Increment)
+				}
+			case *wire.HeadersFrame:
+				r.fieldsOf(f.HeaderBlockFragment())
+			}
+		}
+	}
+	if given > sent || given < sent-64<<10 {
+		t.Errorf("%d bytes of the window are given back for %d", given, sent)
+	}
+}
+
+// A handler is told of room although nobody else waits for it.
+func TestTunnelRoom(t *testing.T) {
+	s := startTunnels(t, setup{adjust: func(srv *eddy.Server) { srv.Watermarks = tunnelMarks }}, echoLine)
+	r := s.dial(wire.Setting{ID: wire.SettingInitialWindowSize, Val: 0})
+	l := s.tunnel(r, 1)
+	if err := l.Write([]byte(big(5000))); err != nil {
+		t.Fatal(err)
+	}
+	l.want(t, "writable false")
+	r.send(func() error { return r.WriteWindowUpdate(1, 5000) })
+	l.want(t, "writable true")
+}
+
+// Memory that is counted is released, whatever becomes of the message, and memory of others is left alone.
+func TestTunnelMemory(t *testing.T) {
+	s := startTunnels(t, setup{adjust: func(srv *eddy.Server) { srv.Watermarks, srv.Overflow = tunnelMarks, eddy.OverflowReject }}, echoLine)
+	r := s.dial(wire.Setting{ID: wire.SettingInitialWindowSize, Val: 0})
+	l := s.tunnel(r, 1)
+	shared := buf.NewSharedPool(1<<20, nil)
+	if err := l.Write(shared.Copy([]byte(big(5000)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Write(shared.Copy([]byte(big(6000)))); !errors.Is(err, eddy.ErrBackpressure) {
+		t.Error(err)
+	}
+	if n := shared.Live(); n != 1 {
+		t.Errorf("%d messages, want the one that waits", n)
+	}
+	l.CloseWith(eddy.CloseNormal, nil)
+	r.wantReset(1, wire.ErrCodeCancel)
+	if err := l.Write(shared.Copy([]byte("late"))); !errors.Is(err, eddy.ErrClosed) {
+		t.Error(err)
+	}
+	if n := shared.Live(); n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+
+	var o outgoing
+	o.init(1 << 20)
+	whole := []byte(big(maxFrame))
+	o.queue(nil, whole[:maxFrame-10], maxFrame-10)
+	o.queue(nil, []byte("more"), 4)
+	if string(whole) != big(maxFrame) {
+		t.Error("a message is written behind another one, into memory of its owner")
+	}
+	o.next(maxFrame)
+	o.next(maxFrame)
+	o.queue(nil, shared.Copy([]byte(big(maxFrame))), maxFrame)
+	if p := o.next(maxFrame); !p.copied || p.shared == nil {
+		t.Error("memory is sent by reference, and given back before it was sent")
+	} else {
+		p.shared.Release()
+	}
+}
+
 // Classes drop whole messages of which nothing was sent.
 func TestTunnelClasses(t *testing.T) {
 	s := startTunnels(t, setup{adjust: func(srv *eddy.Server) { srv.Watermarks = eddy.Watermarks{Low: 1, High: 20, Max: 100} }}, echoLine)
