@@ -324,9 +324,7 @@ func (cc *clientConn) sendPiece(st *clientStream) bool {
 		cc.flood.earn(1)
 	case len(p.data) > 0 || p.end:
 		cc.sendData(st, p.data, p.end)
-		if p.emptied != nil {
-			chunkPool.Put(p.emptied)
-		}
+		p.last.release()
 	default:
 		st.stuck = 0
 		return false

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -36,9 +37,9 @@ func (f *Factory) recycle(h *fields) {
 type outgoing struct {
 	mu      sync.Mutex
 	room    sync.Cond
-	limit   int
-	low     int  // where there is room again after the limit was met
-	full    bool // a tunnel was told that there is no room
+	limit   int32 // of n, for those who wait
+	low     int32 // where there is room again after the limit was met
+	full    bool  // a tunnel was told that there is no room
 	owner   owner
 	heads   []*fields // informational ones, and that of the response as the last
 	chunks  []chunk
@@ -51,23 +52,40 @@ type outgoing struct {
 	last    *buffers // memory of the last chunk that goes back to the pool; the loop's once ended
 }
 
-// chunk is bytes that wait, in memory of its own or out of chunkPool.
+// chunk is bytes that wait.
 type chunk struct {
-	b      []byte // what was not sent
-	pooled *[maxFrame]byte
-	shared *buf.Shared        // whose bytes b are, nil for none
-	class  *eddy.MessageClass // of a message of which nothing was sent, nil for none
+	b []byte // what was not sent
+	m *memory
 }
 
-// release gives back memory that is counted.
-func (c *chunk) release() {
-	if c.shared != nil {
-		c.shared.Release()
+// memory is what is special about the bytes of a chunk. Usual ones are in memory of their own, and have none.
+type memory struct {
+	frame  *[maxFrame]byte    // out of chunkPool
+	shared *buf.Shared        // counted
+	class  *eddy.MessageClass // of a message of which nothing was sent
+}
+
+// release gives back what is counted or out of the pool.
+func (m *memory) release() {
+	switch {
+	case m == nil:
+	case m.shared != nil:
+		m.shared.Release()
+	case m.frame != nil:
+		chunkPool.Put(m)
 	}
 }
 
 // chunkPool has the memory of chunks that messages of a stream share, each a frame long.
-var chunkPool = sync.Pool{New: func() any { return new([maxFrame]byte) }} //nolint:gochecknoglobals // memory for all connections
+var chunkPool = sync.Pool{New: func() any { return &memory{frame: new([maxFrame]byte)} }} //nolint:gochecknoglobals // memory for all connections
+
+// class returns the class of a message of which nothing was sent, nil for none.
+func (c *chunk) class() *eddy.MessageClass {
+	if c.m == nil {
+		return nil
+	}
+	return c.m.class
+}
 
 // room returns how many bytes can be added to c.
 func (c *chunk) room() int { return cap(c.b) - len(c.b) }
@@ -82,9 +100,17 @@ const (
 )
 
 func (o *outgoing) init(limit int) {
-	o.limit, o.low = limit, limit/2
+	o.bound(limit, limit/2)
 	o.room.L = &o.mu
 }
+
+// bound sets where the queue is full, and where it has room again.
+func (o *outgoing) bound(limit, low int) {
+	o.limit, o.low = int32(min(limit, math.MaxInt32)), int32(min(low, math.MaxInt32))
+}
+
+// met reports whether as much waits as the limit says. mu is held.
+func (o *outgoing) met() bool { return o.n >= int(o.limit) }
 
 // take makes who the owner of the answer, unless an owner is decided or the stream is over.
 func (o *outgoing) take(who owner) bool {
@@ -137,8 +163,8 @@ func (o *outgoing) add(p []byte) error {
 func (o *outgoing) send(p []byte) (full bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil || o.n >= o.limit || len(p) == 0 {
-		return o.n >= o.limit, o.err
+	if o.err != nil || o.met() || len(p) == 0 {
+		return o.met(), o.err
 	}
 	o.join(p)
 	return false, nil
@@ -151,8 +177,8 @@ func (o *outgoing) join(p []byte) {
 	case i >= 0 && o.chunks[i].room() >= len(p):
 		o.chunks[i].b = append(o.chunks[i].b, p...)
 	case i >= 0 && len(p) < maxFrame/2: // the loop is behind: more will come before it has sent this
-		c := chunk{pooled: chunkPool.Get().(*[maxFrame]byte)}
-		c.b = append(c.pooled[:0], p...)
+		c := chunk{m: chunkPool.Get().(*memory)}
+		c.b = append(c.m.frame[:0], p...)
 		o.chunks = append(o.chunks, c)
 	default:
 		o.chunks = append(o.chunks, chunk{b: append(make([]byte, 0, len(p)), p...)})
@@ -170,7 +196,7 @@ func put[S []byte | string](o *outgoing, p S) (n int, err error) {
 	if o.err != nil {
 		return 0, o.err
 	}
-	k := min(len(p), o.limit-o.n)
+	k := min(len(p), int(o.limit)-o.n)
 	if k <= 0 {
 		return 0, nil
 	}
@@ -200,10 +226,10 @@ func (o *outgoing) await(by *time.Time, place *executor.Place) error {
 		})
 		defer t.Stop()
 	}
-	for o.err == nil && o.n >= o.limit && !late {
+	for o.err == nil && o.met() && !late {
 		o.room.Wait()
 	}
-	if o.err == nil && o.n >= o.limit {
+	if o.err == nil && o.met() {
 		return os.ErrDeadlineExceeded
 	}
 	return o.err
@@ -266,7 +292,7 @@ func (o *outgoing) fail(err error) {
 		o.err = err
 	}
 	for i := range o.chunks {
-		o.chunks[i].release()
+		o.chunks[i].m.release()
 	}
 	o.heads, o.chunks, o.n, o.trailer = nil, nil, 0, nil
 	o.room.Broadcast()
@@ -299,10 +325,9 @@ type piece struct {
 	end   bool // nothing follows
 	waits bool // there is data, and no window for it
 
-	copied  bool            // the memory of data is used again
-	emptied *[maxFrame]byte // goes back to chunkPool when data was sent
-	shared  *buf.Shared     // is released when data was sent
-	roomy   bool            // there is room in a tunnel again
+	copied bool    // the memory of data is used again
+	roomy  bool    // there is room in a tunnel again
+	last   *memory // of data, when that was its rest
 }
 
 // next takes what can be sent next: a header section, or at most n bytes. The result is empty when there is nothing.
@@ -319,9 +344,12 @@ func (o *outgoing) next(n int) (p piece) {
 	case o.n > 0:
 		c := &o.chunks[0]
 		p.data = c.b[:min(n, len(c.b))]
-		c.class = nil
-		if p.copied = c.pooled != nil || c.shared != nil; len(p.data) == len(c.b) {
-			p.emptied, p.shared = c.pooled, c.shared
+		if c.m != nil {
+			c.m.class = nil
+			p.copied = c.m.frame != nil || c.m.shared != nil
+		}
+		if len(p.data) == len(c.b) {
+			p.last = c.m
 			*c = chunk{}
 			o.chunks = o.chunks[1:]
 		} else {
@@ -329,7 +357,7 @@ func (o *outgoing) next(n int) (p piece) {
 		}
 		was := o.n
 		o.n -= len(p.data)
-		if was > o.low && o.n <= o.low { // not before, or the rest would go out in ever smaller pieces
+		if low := int(o.low); was > low && o.n <= low { // not before, or the rest would go out in ever smaller pieces
 			o.room.Broadcast()
 			p.roomy, o.full = o.full, false
 		}

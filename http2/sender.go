@@ -145,7 +145,9 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		sc.f.recycle(p.head)
 	case len(p.data) > 0 || p.end:
 		sc.sendData(st, p)
-		sc.pieceSent(st, &p)
+		if p.last.release(); p.roomy {
+			sc.post(st)
+		}
 	default:
 		st.stuck = 0
 		return false
@@ -156,19 +158,6 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		return false
 	}
 	return true
-}
-
-// pieceSent gives back the memory of a piece, and tells a tunnel of room.
-func (sc *serverConn) pieceSent(st *stream, p *piece) {
-	if p.emptied != nil {
-		chunkPool.Put(p.emptied)
-	}
-	if p.shared != nil {
-		p.shared.Release()
-	}
-	if p.roomy {
-		sc.post(st)
-	}
 }
 
 // settle ends what waits for a window of a client that has ended its side: now, and whatever comes to wait.

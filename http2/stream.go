@@ -167,7 +167,7 @@ func (sc *serverConn) run(st *stream) *ConnError {
 	st.returned = false
 	sc.running++
 	if st.inline {
-		st.out.limit = math.MaxInt // a loop waits for nothing
+		st.out.limit = math.MaxInt32 // a loop waits for nothing
 		st.exchange.Run()
 		return nil
 	}

@@ -80,7 +80,9 @@ func (t *tunnel) begin(install func(httpserve.Tunnel) httpserve.TunnelHandler) e
 		return st.out.failure()
 	}
 	marks := sc.conn.Watermarks()
+	st.out.mu.Lock()
 	st.out.bound(marks.High, marks.Low)
+	st.out.mu.Unlock()
 	t.h = install(t)
 	st.tunnel = t
 	sc.f.stats.tunnels.Add(1)
@@ -96,13 +98,6 @@ func (t *tunnel) begin(install func(httpserve.Tunnel) httpserve.TunnelHandler) e
 		t.drain()
 	}
 	return nil
-}
-
-// bound sets where a tunnel's queue is full, and where it has room again.
-func (o *outgoing) bound(high, low int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.limit, o.low = high, low
 }
 
 // take takes the bytes of a DATA frame.

@@ -533,10 +533,10 @@ func TestTunnelMemory(t *testing.T) {
 	o.next(maxFrame)
 	o.next(maxFrame)
 	o.queue(nil, shared.Copy([]byte(big(maxFrame))), maxFrame)
-	if p := o.next(maxFrame); !p.copied || p.shared == nil {
+	if p := o.next(maxFrame); !p.copied || p.last == nil || p.last.shared == nil {
 		t.Error("memory is sent by reference, and given back before it was sent")
 	} else {
-		p.shared.Release()
+		p.last.release()
 	}
 }
 

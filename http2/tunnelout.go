@@ -76,9 +76,9 @@ func (t *tunnel) submit(class *eddy.MessageClass, msg any) (err error) {
 // level decides whether a tunnel's queue is full. mu is held.
 func (o *outgoing) level() {
 	switch {
-	case o.n >= o.limit:
+	case o.met():
 		o.full = true
-	case o.full && o.n <= o.low: // a class has dropped messages
+	case o.full && o.n <= int(o.low): // a class has dropped messages
 		o.full = false
 		o.room.Broadcast()
 	}
@@ -119,7 +119,7 @@ func (o *outgoing) queue(class *eddy.MessageClass, msg any, n int) {
 		}
 		c.b = m
 	case *buf.Shared:
-		c.b, c.shared = m.Bytes(), m
+		c.b, c.m = m.Bytes(), &memory{shared: m}
 	case [][]byte:
 		if class == nil {
 			for _, p := range m {
@@ -131,14 +131,20 @@ func (o *outgoing) queue(class *eddy.MessageClass, msg any, n int) {
 			c.b = append(c.b, p...)
 		}
 	}
-	c.b, c.class = c.b[:n:n], class // nothing is joined to memory of others
+	if class != nil && c.m == nil {
+		c.m = new(memory)
+	}
+	if class != nil {
+		c.m.class = class
+	}
+	c.b = c.b[:n:n] // nothing is joined to memory of others
 	o.chunks = append(o.chunks, c)
 	o.n += n
 }
 
 // admit returns the bound that n more bytes would pass, as an eddy.Conn does. mu is held.
 func (o *outgoing) admit(n, most int) error {
-	if o.n < o.limit || o.n+n <= most {
+	if !o.met() || o.n+n <= most {
 		return nil
 	}
 	return fmt.Errorf("http2: %w: %d bytes queued on the stream, %d more, limit %d", eddy.ErrBackpressure, o.n, n, most)
@@ -195,10 +201,10 @@ func (q *tunnelQueue) Room(k *eddy.MessageClass, n int) error {
 	messages, bytes, units := 0, 0, 0
 	for i := range q.chunks {
 		c := &q.chunks[i]
-		if c.class != nil {
+		if c.class() != nil {
 			units++
 		}
-		if c.class == k {
+		if c.class() == k {
 			messages++
 			bytes += len(c.b)
 		}
@@ -217,9 +223,9 @@ func (q *tunnelQueue) Room(k *eddy.MessageClass, n int) error {
 // DropOldest implements eddy.ClassQueue.
 func (q *tunnelQueue) DropOldest(k *eddy.MessageClass, _ error) bool {
 	for i := range q.chunks {
-		if c := &q.chunks[i]; c.class == k {
+		if c := &q.chunks[i]; c.class() == k {
 			q.n -= len(c.b)
-			c.release()
+			c.m.release()
 			q.chunks = slices.Delete(q.chunks, i, i+1)
 			return true
 		}
