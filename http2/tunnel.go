@@ -194,11 +194,11 @@ func (t *tunnel) decodeKept() {
 		return
 	}
 	n := t.decode(t.in)
+	if t.st.gone { // so is what was kept
+		return
+	}
 	if t.in = append(t.in[:0], t.in[n:]...); len(t.in) == 0 {
 		t.in = nil
-	}
-	if t.st.gone {
-		return
 	}
 	t.st.sc.keep(t.st, len(t.in)-t.st.kept)
 	t.tellOver()

@@ -1,7 +1,6 @@
 package websocket
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -68,27 +67,10 @@ func (e *CloseError) Error() string {
 // connection has ended. errors.Is also finds eddy.ErrClosed in it.
 var ErrClosed = fmt.Errorf("websocket: close frame sent: %w", eddy.ErrClosed)
 
-// link carries the frames of a connection: an eddy.Conn, or a tunnel in a
-// connection of HTTP/2. Any goroutine.
-type link interface {
-	Post(f func()) error
-	Write(msg any) error
-	WriteContext(ctx context.Context, msg any) error
-	Writable() bool
-	QueuedBytes() int64
-	PauseRead()
-	ResumeRead()
-	Begin()
-	End()
-	CloseWith(reason eddy.CloseReason, err error)
-	CloseAfterFlush(reason eddy.CloseReason)
-	CloseError() *eddy.CloseError
-}
-
 // Conn is one WebSocket connection. It is kept small, because every idle
 // connection pays for it.
 type Conn struct {
-	conn        link
+	conn        httpserve.Link
 	cfg         *config
 	handler     Handler
 	deflate     *deflateState // nil without compression

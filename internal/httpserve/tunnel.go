@@ -15,17 +15,10 @@ type Tunneler interface {
 	Tunnel(header http.Header, install func(Tunnel) TunnelHandler) error
 }
 
-// Tunnel is a stream of bytes inside a connection that others share. Its methods are those of an eddy.Conn and mean the same,
-// any goroutine, except what is said here. A close ends the stream only.
-type Tunnel interface {
-	// Conn returns the connection that the tunnel is in.
-	Conn() *eddy.Conn
-	// Context returns the place of the protocol in the pipeline of Conn, for timers. Loop only.
-	Context() *eddy.Context
-
+// Link carries a stream of bytes: an eddy.Conn, or a Tunnel. Any goroutine.
+type Link interface {
 	Post(f func()) error
-	Write(msg any) error // a []byte, [][]byte or *buf.Shared
-	WriteClass(class *eddy.MessageClass, msg any) error
+	Write(msg any) error // to a Tunnel a []byte, [][]byte or *buf.Shared
 	WriteContext(ctx context.Context, msg any) error
 	Writable() bool
 	QueuedBytes() int64
@@ -36,6 +29,18 @@ type Tunnel interface {
 	CloseWith(reason eddy.CloseReason, err error)
 	CloseAfterFlush(reason eddy.CloseReason)
 	CloseError() *eddy.CloseError
+}
+
+// Tunnel is a stream of bytes inside a connection that others share. The methods of Link mean what they mean for an
+// eddy.Conn. A close ends the stream only.
+type Tunnel interface {
+	Link
+	WriteClass(class *eddy.MessageClass, msg any) error
+
+	// Conn returns the connection that the tunnel is in.
+	Conn() *eddy.Conn
+	// Context returns the place of the protocol in the pipeline of Conn, for timers. Loop only.
+	Context() *eddy.Context
 }
 
 // TunnelHandler receives what happens in a Tunnel, on its loop. After a panic Failed runs, what it writes is sent, and the
