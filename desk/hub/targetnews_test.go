@@ -5,22 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
 // listens makes the store write down what happens.
-func (r *routeRig) listens() {
-	r.t.Helper()
-	id := uuid.New()
-	var token store.Token
-	copy(token[:], id[:])
-	_, err := r.db.CreateAPIKey(r.ctx, store.APIKey{Name: "feed", Scopes: []perm.KeyScope{perm.KeyEvents}}, token)
-	r.ok(err)
-}
-
 // told returns what programs were told of targets, by conversation.
 func (r *routeRig) told() map[string]string {
 	r.t.Helper()
@@ -49,7 +37,6 @@ func (r *routeRig) tells(conv, want string) {
 // any other change; once each, also over a restart and after a change of the target.
 func TestTargetIsTold(t *testing.T) {
 	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual, Target: 40_000}, store.SiteSettings{IdleWait: (24 * time.Hour).Milliseconds()})
-	r.listens()
 	lin := r.on("lin", 5)
 	_, conv := r.waiting()
 	_, quick := r.waiting()
@@ -88,7 +75,6 @@ func TestTargetIsTold(t *testing.T) {
 // at once tell it once.
 func TestTargetIsToldOnce(t *testing.T) {
 	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual, Target: 40_000}, store.SiteSettings{IdleWait: (24 * time.Hour).Milliseconds()})
-	r.listens()
 	lin := r.on("lin", 50)
 	var waits []string
 	for range 20 {
@@ -132,7 +118,6 @@ func TestTargetIsToldOnce(t *testing.T) {
 // target that comes later counts for those who wait already.
 func TestTargetIsNotTold(t *testing.T) {
 	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual, Target: 40_000}, store.SiteSettings{IdleWait: (24 * time.Hour).Milliseconds()})
-	r.listens()
 	lin := r.on("lin", 5)
 	_, aside := r.waiting()
 	ann, closed := r.waiting()

@@ -35,16 +35,14 @@ func hostReaches() []string {
 // token of an invitation.
 func token(n int) string { return fmt.Sprint("invitation ", n) }
 
-// found makes what pages make before anybody comes: the administrator, whose account is that of an agent otherwise, a key
-// that wants to be told what happens, and invitations.
+// found makes what pages make before anybody comes: the administrator, whose account is that of an agent otherwise,
+// and invitations.
 func (m *model) found() {
 	db, err := sqlite.Open(m.ctx, sqlite.Options{Path: datadir.Database(m.dir)})
 	m.ok(err)
 	first, err := db.Cold().AgentByLogin(m.ctx, "agent0")
 	m.ok(err)
 	admin, err := db.CreateAgent(m.ctx, store.AgentAccount{Login: boss, Name: "Boss", Password: first.Password, Role: perm.Admin, NoChats: true, Capacity: 1})
-	m.ok(err)
-	_, err = db.CreateAPIKey(m.ctx, store.APIKey{Name: "feed", Scopes: []perm.KeyScope{perm.KeyEvents}, By: admin.Actor()}, auth.HashToken("key"))
 	m.ok(err)
 	for i := range hosts() {
 		_, err = db.CreateInvitation(m.ctx, store.Invitation{Role: perm.Agent, By: admin.Actor(), Expires: time.Now().Add(time.Hour).UnixMilli()}, auth.HashToken(token(i)))

@@ -52,6 +52,7 @@ func TypeOf(e *Event) EventType {
 // when a program is told.
 type OutboxRow struct {
 	Seq     int64  // in the order of commits, with gaps, never used again
+	First   int64  // number of the first row of the same command
 	ID      string // unique for ever
 	Type    EventType
 	Site    string // id
@@ -86,9 +87,7 @@ type OutboxTrim struct {
 	Limit  int // rows of one call
 }
 
-// OutboxWrites are about the rows of what has happened, which are written in the transaction of the change. They are written only
-// while a webhook or an API key with the scope perm.KeyEvents exists. When the first of them comes, the outbox begins
-// anew, so that no reader takes what was not written for nothing. Any goroutine.
+// OutboxWrites are about the rows of what has happened, which are written in the transaction of the change. Any goroutine.
 type OutboxWrites interface {
 	// OutboxNews returns a channel that is closed when rows have been committed after the call.
 	OutboxNews() <-chan struct{}

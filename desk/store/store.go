@@ -147,7 +147,8 @@ type Outcome struct {
 	Discarded bool         // of BotTurn: the answer came too late; the only event, if any, is a note
 	Touched   bool         // the conversation changed without an event
 	Err       error
-	Late      bool // in a second call: the command was answered ErrUnavailable but is committed after all
+	Fed       int64 // number of its last row in the outbox, see Feed; 0 = it has none
+	Late      bool  // in a second call: the command was answered ErrUnavailable but is committed after all
 }
 
 // Token is the SHA-256 of a bearer token; the token itself is never stored.
@@ -185,6 +186,7 @@ type Store interface {
 	PushWrites
 	OutboxWrites
 	HookWrites
+	Feed
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -212,6 +214,7 @@ type Reader interface {
 	PushReader
 	OutboxReader
 	HookReader
+	FeedReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.

@@ -88,6 +88,11 @@ type Conversation struct {
 	Relaxed bool   // it has waited too long for an agent with its skills and language: any agent of the group gets it
 }
 
+// OlderThan reports whether c is an earlier state of a conversation than d, by what has numbers.
+func (c *Conversation) OlderThan(d *Conversation) bool {
+	return c.Rev < d.Rev || c.Rev == d.Rev && c.LastSeq < d.LastSeq
+}
+
 // Kinds of events.
 const (
 	KindText   = "text"   // a message of a participant

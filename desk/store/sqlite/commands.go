@@ -82,6 +82,9 @@ func (t *tx) add(d *draft, e store.Event) error {
 		d.LastPSeq++
 		e.PSeq = d.LastPSeq
 	}
+	for i := range e.Files {
+		e.Files[i].PSeq = e.PSeq
+	}
 	m, err := json.Marshal(meta{Payload: e.Payload, Buttons: e.Buttons, Memo: e.Memo, Change: e.Change})
 	if err != nil {
 		return err

@@ -17,8 +17,7 @@ const (
 	sqlHooks      = `SELECT ` + hookColumns + ` FROM webhook ORDER BY created, id`
 	sqlHook       = `SELECT ` + hookColumns + ` FROM webhook WHERE id = ?`
 	sqlInsertHook = `INSERT INTO webhook (id, workspace, url, types, site, secrets, private, by_id, by_name, created, position, failing, failure, lost)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', 0)`
-	sqlFromNow    = `UPDATE webhook SET position = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) WHERE id = ?`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', 0)`
 	sqlUpdateHook = `UPDATE webhook SET url = ?, types = ?, site = ?, secrets = ?, private = ? WHERE id = ?`
 	sqlMoveHook   = `UPDATE webhook SET position = max(position, ?), failing = ?, failure = ?, lost = lost + ? WHERE id = ?`
 	sqlDropHook   = `DELETE FROM hook_event WHERE conversation = ?`
@@ -137,13 +136,7 @@ func (db *DB) CreateWebhook(ctx context.Context, w store.Webhook) (store.Webhook
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		err = t.wanting(func() error {
-			return t.exec(sqlInsertHook, slices.Concat([]any{w.ID, workspaceID}, values, []any{w.By.ID, w.By.Name, w.Created})...)
-		})
-		if err != nil {
-			return err
-		}
-		return t.exec(sqlFromNow, w.ID)
+		return t.exec(sqlInsertHook, slices.Concat([]any{w.ID, workspaceID}, values, []any{w.By.ID, w.By.Name, w.Created, t.seq})...)
 	})
 }
 
@@ -163,9 +156,7 @@ func (db *DB) UpdateWebhook(ctx context.Context, w store.Webhook) error {
 
 // DeleteWebhook implements store.HookWrites.
 func (db *DB) DeleteWebhook(ctx context.Context, id string) error {
-	return db.write(ctx, func(t *tx) error {
-		return t.wanting(func() error { return one(t.change(`DELETE FROM webhook WHERE id = ?`, id)) })
-	})
+	return db.write(ctx, func(t *tx) error { return one(t.change(`DELETE FROM webhook WHERE id = ?`, id)) })
 }
 
 // SaveHook implements store.HookWrites.

@@ -69,19 +69,15 @@ func (db *DB) CreateAPIKey(ctx context.Context, k store.APIKey, token store.Toke
 		if n >= store.MaxAPIKeys {
 			return store.Invalid{{Field: "keys", Reason: store.ReasonMany, Limit: store.MaxAPIKeys}}
 		}
-		return t.wanting(func() error {
-			return t.exec(`INSERT INTO api_key (id, workspace, token, prefix, name, scopes, by_id, by_name, created, used, revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
-				k.ID, workspaceID, token[:], k.Prefix, k.Name, strings.Join(scopes, ","), k.By.ID, k.By.Name, k.Created)
-		})
+		return t.exec(`INSERT INTO api_key (id, workspace, token, prefix, name, scopes, by_id, by_name, created, used, revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+			k.ID, workspaceID, token[:], k.Prefix, k.Name, strings.Join(scopes, ","), k.By.ID, k.By.Name, k.Created)
 	}))
 }
 
 // RevokeAPIKey implements store.KeyWrites.
 func (db *DB) RevokeAPIKey(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error {
-		return t.wanting(func() error {
-			return one(t.change(`UPDATE api_key SET revoked = max(?, 1) WHERE id = ? AND revoked = 0`, t.now(), id))
-		})
+		return one(t.change(`UPDATE api_key SET revoked = max(?, 1) WHERE id = ? AND revoked = 0`, t.now(), id))
 	})
 }
 

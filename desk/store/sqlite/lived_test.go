@@ -162,5 +162,6 @@ func lived() []life {
 			`INSERT INTO contact_value (contact, field, value) VALUES ('d', 'plan', 'Gold')`,
 		}},
 		{indexes: []string{"rollup_day_open", "rollup_tag_day_open"}, rows: []string{rollupRow + `(86400000, 's', '', '', 'opened', 0, 1, 0)`, `INSERT INTO rollup_gone (slot, tag, site, grp, agent, measure, bucket, n, total) VALUES (86400000, '', 's', '', '', 'opened', 0, 1, 0)`}},
+		{rows: []string{`INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created, first) VALUES ('o2', 'conversation.opened', 's', 'queued', 'b', 1, '', 19, 2)`}},
 	}
 }

@@ -55,6 +55,7 @@ type DB struct {
 	failures atomic.Uint64
 	latency  latency
 	news     outboxNews
+	feed     feed
 }
 
 var _ store.Store = (*DB)(nil)
@@ -144,7 +145,11 @@ func (db *DB) openWriter(ctx context.Context) error {
 		return explain(db.o.Path, err)
 	}
 	w := newWriter(db, pool, conn)
-	if err := db.prepare(ctx, conn); err != nil {
+	err = db.prepare(ctx, conn)
+	if err == nil {
+		err = w.tx.begun()
+	}
+	if err != nil {
 		return errors.Join(explain(db.o.Path, err), w.closeConn())
 	}
 	db.work = w

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
-	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -17,16 +17,20 @@ const (
 
 	sqlOutbox = `SELECT ` + rowColumns + ` FROM outbox WHERE seq > max(?, (SELECT CAST(value AS INTEGER) FROM setting WHERE key = 'outbox_floor'))
 		ORDER BY seq LIMIT ?`
-	sqlSeqs    = `SELECT CAST(s.value AS INTEGER), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) FROM setting s WHERE s.key = 'outbox_floor'`
-	sqlTell    = `INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created, target) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlSiteOf  = `SELECT site FROM contact WHERE id = ?`
-	sqlWanted  = `SELECT EXISTS (SELECT 1 FROM webhook) OR EXISTS (SELECT 1 FROM api_key WHERE revoked = 0 AND instr(',' || scopes || ',', ?) > 0)`
-	sqlOldest  = `SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq, created FROM outbox ORDER BY seq LIMIT ?) WHERE created < ? OR seq <= ?`
-	sqlTrim    = `DELETE FROM outbox WHERE seq <= ?`
-	sqlRaise   = `UPDATE setting SET value = ? WHERE key = 'outbox_floor'`
-	sqlNewSeq  = `INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created) VALUES ('', '', '', '', '', 0, '', 0) RETURNING seq`
-	sqlDropTag = `DELETE FROM outbox WHERE conversation = ? AND tags <> ''`
+	sqlSeqs       = `SELECT CAST(s.value AS INTEGER), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) FROM setting s WHERE s.key = 'outbox_floor'`
+	sqlOldest     = `SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq, created FROM outbox ORDER BY seq LIMIT ?) WHERE created < ? OR seq <= ?`
+	sqlTrim       = `DELETE FROM outbox WHERE seq <= ?`
+	sqlRaise      = `UPDATE setting SET value = ? WHERE key = 'outbox_floor'`
+	sqlAnyContact = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ?`
+	sqlDropTag    = `DELETE FROM outbox WHERE conversation = ? AND tags <> ''`
+
+	rowArgs  = 11
+	tellMany = 16 // rows of one statement
+	sqlTell  = `INSERT INTO outbox (` + rowColumns + `, first) VALUES ` + rowMarks
+	rowMarks = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
+
+var sqlTellMany = sqlTell + strings.Repeat(", "+rowMarks, tellMany-1)
 
 // outboxNews tells readers of the outbox that there are new rows.
 type outboxNews struct {
@@ -53,68 +57,65 @@ func (n *outboxNews) tell() {
 	}
 }
 
-// want is what the writer knows about who reads the outbox. The zero value is that it has to look.
-type want int8
-
-const (
-	wanted want = iota + 1
-	unwanted
-)
-
-// wanted reports whether somebody wants to be told.
-func (t *tx) wanted() (bool, error) {
-	if t.want == 0 {
-		var yes bool
-		if err := t.row(sqlWanted, ","+string(perm.KeyEvents)+",").Scan(&yes); err != nil {
-			return false, err
-		}
-		if t.want = unwanted; yes {
-			t.want = wanted
-		}
-	}
-	return t.want == wanted, nil
-}
-
-// wanting runs a change of who wants to be told. When the first comes, the outbox begins anew: nothing was written
-// before. A row that is deleted at once makes even the newest cursor of an earlier reader too old.
-func (t *tx) wanting(change func() error) error {
-	before, err := t.wanted()
-	if err != nil {
-		return err
-	}
-	if err := change(); err != nil {
-		return err
-	}
-	t.want = 0
-	now, err := t.wanted()
-	if err != nil || before || !now {
-		return err
-	}
-	var seq int64
-	if err := t.row(sqlNewSeq).Scan(&seq); err != nil {
-		return err
-	}
-	if err := t.exec(`DELETE FROM outbox WHERE seq = ?`, seq); err != nil {
-		return err
-	}
-	return t.exec(sqlRaise, strconv.FormatInt(seq, 10)) // what is below is deleted by and by
-}
-
-// tell writes a row into the outbox if somebody wants it.
+// tell adds a row to the outbox. flush writes it, in the same transaction.
 func (t *tx) tell(r store.OutboxRow) error {
-	if yes, err := t.wanted(); err != nil || !yes {
-		return err
-	}
 	id, err := newID()
 	if err != nil {
 		return err
 	}
-	tags, target, err := details(&r)
-	if err != nil {
-		return err
+	t.seq, t.told = t.seq+1, true
+	r.ID, r.Seq, r.Time = id, t.seq, t.now()
+	t.rows = append(t.rows, r)
+	return nil
+}
+
+// flush writes the rows of the transaction that are not written yet, many with one statement.
+func (t *tx) flush() error {
+	for left := t.rows[t.written:]; len(left) > 0; {
+		n, query := 1, sqlTell
+		if len(left) >= tellMany {
+			n, query = tellMany, sqlTellMany
+		}
+		args := make([]any, 0, n*rowArgs)
+		for i := range left[:n] {
+			r := &left[i]
+			tags, target, err := details(r)
+			if err != nil {
+				return err
+			}
+			args = append(args, r.Seq, r.ID, string(r.Type), r.Site, r.Conv, r.Contact, r.Event, tags, r.Time, target, r.First)
+		}
+		if err := t.exec(query, args...); err != nil {
+			return err
+		}
+		left = left[n:]
 	}
-	t.told = true
-	return t.exec(sqlTell, id, string(r.Type), r.Site, r.Conv, r.Contact, r.Event, tags, t.now(), target)
+	t.written = len(t.rows)
+	return nil
+}
+
+// untell takes the rows behind the first n of a transaction back, and what flush has written behind the first written.
+func (t *tx) untell(n, written int) {
+	t.seq -= int64(len(t.rows) - n)
+	t.rows, t.written = t.rows[:n], written
+}
+
+// fed returns what the feed tells of a command whose rows begin behind the first n of the transaction, nil if there are
+// none. The outcome gets its place.
+func (t *tx) fed(n int, out *store.Outcome) *store.Fed {
+	rows := t.rows[n:]
+	if len(rows) == 0 {
+		return nil
+	}
+	f := &store.Fed{First: rows[0].Seq, Last: rows[len(rows)-1].Seq, Contacts: t.contacts}
+	for i := range rows {
+		rows[i].First = f.First
+		if rows[i].Conv != "" {
+			f.Conv, f.Events, f.Touched, f.Turn = out.Conv, out.Events, out.Touched, out.Turn
+		}
+	}
+	out.Fed = f.Last
+	return f
 }
 
 // details returns the columns of a row that are JSON, each "" if there is nothing to say.
@@ -152,14 +153,12 @@ func (t *tx) tellConv(c *store.Conversation, what store.EventType, tags store.Ta
 }
 
 func (t *tx) tellContact(id string) error {
-	if yes, err := t.wanted(); err != nil || !yes {
+	c, err := scanContact(t.row(sqlAnyContact, id))
+	if err != nil {
 		return err
 	}
-	var site string
-	if err := t.row(sqlSiteOf, id).Scan(&site); err != nil {
-		return notFound(err)
-	}
-	return t.tell(store.OutboxRow{Type: store.EventContact, Site: site, Contact: id})
+	t.contacts = append(t.contacts, c)
+	return t.tell(store.OutboxRow{Type: store.EventContact, Site: c.Site, Contact: id})
 }
 
 // scanRow reads rowColumns, and the columns after them into more.

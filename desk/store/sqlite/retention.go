@@ -101,6 +101,9 @@ func (t *tx) dropHead(c *store.Conversation) error {
 	if err := t.rollGone(c.ID); err != nil {
 		return err
 	}
+	if err := t.flush(); err != nil { // there may be rows to delete
+		return err
+	}
 	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropMails, sqlDropTag, sqlDropHook, sqlDropConv} {
 		if err := t.exec(query, c.ID); err != nil {
 			return err

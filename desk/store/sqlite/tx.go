@@ -74,8 +74,11 @@ type tx struct {
 
 	minute int64 // the last minute counted in the roll-ups
 
-	want want // of the outbox
-	told bool // rows of the outbox are in this transaction
+	seq      int64             // last number of the outbox
+	rows     []store.OutboxRow // of this transaction, see flush
+	written  int               // of rows
+	told     bool              // readers of the outbox have something to do
+	contacts []store.Contact   // that the command has changed
 
 	begin, end, rollback, savepoint, undo, release string
 }

@@ -249,6 +249,38 @@ func TestUpgradeFromEveryVersion(t *testing.T) {
 	}
 }
 
+// Before version 24 nothing was written down while nobody wanted to be told: whoever read before learns of the gap.
+func TestOutboxBeforeItHadEverything(t *testing.T) {
+	const floor = `SELECT value FROM setting WHERE key = 'outbox_floor'`
+	of := newImages(t)
+	for name, c := range map[string]struct {
+		before []string
+		floor  string
+	}{
+		"wanted by a webhook": {nil, "0"},
+		"wanted by a key":     {[]string{`UPDATE api_key SET scopes = 'read,events'`, `DELETE FROM webhook`}, "0"},
+		"wanted no more":      {[]string{`DELETE FROM webhook`}, "2"},
+		"a key was revoked":   {[]string{`UPDATE api_key SET scopes = 'events', revoked = 1`, `DELETE FROM webhook`}, "2"},
+		"never wanted":        {[]string{`DELETE FROM webhook`, `DELETE FROM outbox`, `DELETE FROM sqlite_sequence WHERE name = 'outbox'`}, "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := of.made(t, 23, 23)
+			conn := raw(t, path)
+			exec1(t, conn, c.before...)
+			path = closed(t, conn, path)
+			upgraded(t, path)
+			conn = raw(t, path)
+			defer closed(t, conn, path)
+			if got := texts(t, conn, floor); !slices.Equal(got, []string{"value=" + c.floor}) {
+				t.Errorf("the floor is %q, want %q", got, c.floor)
+			}
+			if got := texts(t, conn, `SELECT id FROM outbox WHERE id = ''`); len(got) != 0 {
+				t.Errorf("%d rows about nothing", len(got))
+			}
+		})
+	}
+}
+
 // checkIndexes: the newest version has the indexes of all, and no others.
 func checkIndexes(t *testing.T, dump []string) {
 	t.Helper()

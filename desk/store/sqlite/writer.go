@@ -58,6 +58,8 @@ type op struct {
 	run   func(*tx) (store.Outcome, error)
 	done  func(store.Outcome)
 	out   store.Outcome
+	fed   *store.Fed // nil = nothing to tell
+	waits bool       // a call blocks until it is done
 	state atomic.Int32
 	timer *time.Timer
 
@@ -82,7 +84,11 @@ func (w *writer) start() {
 
 // submit queues an op. An op that is refused may be answered at once.
 func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time, done func(store.Outcome)) {
-	o := &op{run: run, done: done, latency: &w.db.latency, since: time.Now()}
+	w.enqueue(&op{run: run, done: done}, deadline)
+}
+
+func (w *writer) enqueue(o *op, deadline time.Time) {
+	o.latency, o.since = &w.db.latency, time.Now()
 	w.mu.Lock()
 	left := deadline.Sub(o.since)
 	refused := w.refusal(left)
@@ -93,7 +99,7 @@ func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time
 	}
 	w.mu.Unlock()
 	if refused != nil {
-		done(store.Outcome{Err: refused})
+		o.done(store.Outcome{Err: refused})
 	}
 }
 
@@ -186,20 +192,34 @@ func (w *writer) answerLoop() {
 	}
 }
 
-// answer contains a panic of a callback, which must not end the writer of everybody.
+// answer hands out what has become of an op, and tells the feed. Who waits in a blocking call finds everything told.
 func (w *writer) answer(o *op) {
+	if !o.waits {
+		w.contain(o.finish)
+	}
+	if o.fed != nil {
+		w.contain(func() { w.db.feed.tell(o.fed) })
+	}
+	if o.waits {
+		w.contain(o.finish)
+	}
+}
+
+// contain contains a panic of a callback, which must not end the writer of everybody.
+func (w *writer) contain(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.db.o.Logger.Error("sqlite: panic in a callback", "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	o.finish()
+	f()
 }
 
 // commit runs one group in one transaction. A failing command is undone alone. A failing transaction fails all its
 // commands.
 func (w *writer) commit(group []*op) {
-	w.tx.words, w.tx.told = w.tx.words[:0], false
+	w.tx.words, w.tx.rows, w.tx.written, w.tx.told = w.tx.words[:0], w.tx.rows[:0], 0, false
+	seq := w.tx.seq
 	err := w.tx.exec(w.tx.begin)
 	if err == nil {
 		for _, o := range group {
@@ -211,12 +231,15 @@ func (w *writer) commit(group []*op) {
 			err = w.tx.addWords()
 		}
 		if err == nil {
+			err = w.tx.flush()
+		}
+		if err == nil {
 			err = w.tx.exec(w.tx.end)
 		}
 		if err != nil {
 			// SQLite may have rolled back by itself. This rollback then fails, which is fine.
 			_ = w.tx.exec(w.tx.rollback)
-			w.tx.want = 0
+			w.tx.seq = seq
 		}
 	}
 	if err == nil {
@@ -238,7 +261,7 @@ func (w *writer) commit(group []*op) {
 		w.db.o.Logger.Error("sqlite: transaction failed", "commands", len(group), "err", err, "held_back", held)
 	}
 	for _, o := range group {
-		o.out = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}
+		o.out, o.fed = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}, nil
 	}
 }
 
@@ -247,15 +270,19 @@ func (w *writer) command(o *op) error {
 	if err := w.tx.exec(w.tx.savepoint); err != nil {
 		return err
 	}
-	words := len(w.tx.words)
+	words, rows, written := len(w.tx.words), len(w.tx.rows), w.tx.written
 	out, err := w.contained(o)
-	if err != nil {
-		w.tx.words, w.tx.want = w.tx.words[:words], 0
+	if err == nil {
+		o.fed = w.tx.fed(rows, &out)
+	} else {
+		w.tx.words = w.tx.words[:words]
+		w.tx.untell(rows, written)
 		out.Events, out.Err = nil, classify(err)
 		if undo := w.tx.exec(w.tx.undo); undo != nil { // SQLite has rolled everything back, because of err
 			return errors.Join(err, undo)
 		}
 	}
+	w.tx.contacts = nil
 	o.out = out
 	return w.tx.exec(w.tx.release)
 }
@@ -345,8 +372,9 @@ func (db *DB) write(ctx context.Context, run func(*tx) error) error {
 		deadline = time.Now().Add(db.o.Wait)
 	}
 	result := make(chan error, 2) // a late outcome is a second one
-	db.work.submit(func(t *tx) (store.Outcome, error) { return store.Outcome{}, run(t) }, deadline,
-		func(out store.Outcome) { result <- out.Err })
+	db.work.enqueue(&op{
+		run: func(t *tx) (store.Outcome, error) { return store.Outcome{}, run(t) }, done: func(out store.Outcome) { result <- out.Err }, waits: true,
+	}, deadline)
 	select {
 	case err := <-result:
 		return err

@@ -43,6 +43,9 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.open(false)
 	before := r.Stats()
+	parts := make(chan *store.Fed, 100)
+	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
+	defer stop()
 	release := lockWriter(t, r.o.Path)
 	const n = 20
 	results := make([]chan store.Outcome, n)
@@ -53,6 +56,9 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 		if i == 7 { // writes something, then fails
 			run = func(tx *tx) (store.Outcome, error) {
 				if _, err := tx.execute(msg); err != nil {
+					return store.Outcome{}, err
+				}
+				if err := tx.flush(); err != nil { // its rows are taken back, too
 					return store.Outcome{}, err
 				}
 				return store.Outcome{}, tx.exec(`INSERT INTO site (id) VALUES (NULL)`)
@@ -80,6 +86,74 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 	for k, e := range events {
 		if e.Seq != uint64(k+1) {
 			t.Fatalf("event %d has seq %d", k, e.Seq)
+		}
+	}
+	if rows, err := r.Cold().Outbox(t.Context(), at, 100); err != nil || len(rows.Rows) != n-2 {
+		t.Errorf("%d rows for %d messages, %v", len(rows.Rows), n-2, err)
+	}
+	for range n - 2 {
+		part := <-parts
+		if part.First != at+1 {
+			t.Errorf("part %d comes after %d", part.First, at)
+		}
+		at = part.Last
+	}
+}
+
+// Of a transaction that fails as a whole nothing is told, and its numbers are used again.
+func TestFailedTransactionIsNotTold(t *testing.T) {
+	r := newRig(t, Options{})
+	conv := r.open(false)
+	parts := make(chan *store.Fed, 100)
+	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
+	defer stop()
+	fail := func(tx *tx) error {
+		if _, err := tx.execute(text(conv.ID, r.contact.Actor(), "lost")); err != nil {
+			return err
+		}
+		return tx.exec(`ROLLBACK`)
+	}
+	if err := r.write(t.Context(), fail); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	out := doOn(r.DB, text(conv.ID, r.contact.Actor(), "kept"))
+	if out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	if part := <-parts; part.First != at+1 || part.Last != out.Fed || len(part.Events) != 1 || part.Events[0].Body != "kept" {
+		t.Errorf("behind %d: %+v", at, part)
+	}
+}
+
+// What is deleted in the transaction that has written it about is not left in the outbox.
+func TestRowsGoWithTheirConversation(t *testing.T) {
+	r := newRig(t, Options{})
+	conv := r.open(true)
+	lin := store.Actor{Kind: store.Agent, ID: "lin", Name: "Lin"}
+	doOn(r.DB, store.Move{Conv: conv.ID, Trigger: store.CustomerClose, By: r.contact.Actor()})
+	err := r.write(t.Context(), func(tx *tx) error {
+		if _, err := tx.execute(store.Tag{Conv: conv.ID, By: lin, Add: []string{"secret"}}); err != nil {
+			return err
+		}
+		d, err := tx.load(conv.ID)
+		if err != nil {
+			return err
+		}
+		if _, _, err := tx.dropParts(conv.ID, 1000); err != nil {
+			return err
+		}
+		return tx.dropHead(&d.Conversation)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := r.Cold().Outbox(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range page.Rows {
+		if len(row.Tags.Added) > 0 {
+			t.Errorf("%+v", row)
 		}
 	}
 }

@@ -26,7 +26,6 @@ func testCrash(t *testing.T, b Backend) {
 	place := b.New(t)
 	t.Run("prepare", func(t *testing.T) {
 		r := newRig(t, b, place)
-		r.listened()
 		r.site.Group = r.aiming(time.Millisecond, r.lin, r.moe).ID
 		r.must(r.UpdateSite(t.Context(), r.site))
 		r.lin.Capacity = store.MaxCapacity // what the killed processes had in hand stays with her

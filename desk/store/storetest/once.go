@@ -231,7 +231,7 @@ func placeOnces() []once {
 			return func(int) error { return r.RevokeAPIKey(r.t.Context(), k.ID) }
 		}},
 		{names: []string{"DeleteWebhook"}, others: told(store.ErrNotFound), begin: func(r *rig) func(int) error {
-			w := r.listened()
+			w := r.webhook()
 			return func(int) error { return r.DeleteWebhook(r.t.Context(), w.ID) }
 		}},
 		{names: []string{"SaveHook", "RetryDead", "DropDead"}, others: told(errNothing), begin: func(r *rig) func(int) error {

@@ -212,11 +212,11 @@ func testMergedLate(t *testing.T, r *rig) {
 	r.do(store.Move{Conv: conv, Trigger: store.AgentClose, By: r.lin.Actor()})
 	later := r.do(left).Conv.ID
 	r.do(store.Move{Conv: later, Trigger: store.CustomerClose, By: ann.Actor()})
-	r.listened()
+	before := r.outbox(0)
 	if _, err := r.MergeContacts(ctx, ann.ID, ben.ID); err != nil {
 		t.Fatal(err)
 	}
-	if rows := r.outbox(0); len(rows) != 1 || rows[0].Type != store.EventContact || rows[0].Contact != ben.ID {
+	if rows := r.outbox(before[len(before)-1].Seq); len(rows) != 1 || rows[0].Type != store.EventContact || rows[0].Contact != ben.ID {
 		t.Errorf("programs are told %+v", rows)
 	}
 	r.patch(ben, "Ben", nil)

@@ -44,7 +44,7 @@ func Run(t *testing.T, b Backend) {
 		{"Open", testOpen}, {"Dedupe", testDedupe}, {"Refusals", testRefusals}, {"BotTurn", testBotTurn}, {"LateBot", testLateBot},
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
 		{"Groups", testGroups}, {"Force", testForce}, {"Seize", testSeize}, {"Missed", testMissed}, {"Warn", testWarn}, {"Leave", testLeave}, {"QueueFull", testQueueFull}, {"Staff", testStaff}, {"LastAgent", testLastAgent}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
-		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"OutboxBegins", testOutboxBegins}, {"OutboxTrim", testOutboxTrim}, {"Hooks", testHooks}, {"HookEvents", testHookEvents}, {"OpenByProgram", testOpenByProgram}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
+		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"OutboxBegins", testOutboxBegins}, {"OutboxTrim", testOutboxTrim}, {"Feed", testFeed}, {"FeedOrder", testFeedOrder}, {"FeedGone", testFeedGone}, {"Hooks", testHooks}, {"HookEvents", testHookEvents}, {"OpenByProgram", testOpenByProgram}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"DropClosed", testDropClosed}, {"Erase", testErase}, {"EraseOpen", testEraseOpen}, {"Visits", testVisits}, {"Contacts", testContacts}, {"Merge", testMerge}, {"MergedLate", testMergedLate}, {"OwnFields", testOwnFields}, {"FieldValues", testFieldValues}, {"FieldsApart", testFieldsApart}, {"FieldsMergeErase", testFieldsMergeErase}, {"FieldSearch", testFieldSearch}, {"Secret", testSecret},
 		{"Bots", testBots}, {"BotUsage", testBotUsage}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Once", testOnce}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageLogo", testManageLogo}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
@@ -75,6 +75,7 @@ type rig struct {
 	site  store.Site
 	lin   store.AgentAccount
 	moe   store.AgentAccount
+	feed  *followed
 	shift atomic.Int64 // nanoseconds that the store's clock is ahead
 	still atomic.Int64 // Unix milliseconds at which the store's clock stands, 0 = it goes
 }
@@ -86,7 +87,7 @@ func openRig(t testing.TB, b Backend, place string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Store = s
+	r.Store, r.feed = s, follow(s)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -254,6 +255,7 @@ func (r *rig) verify(convs ...string) {
 	for _, id := range convs {
 		r.verifyConv(id)
 	}
+	r.verifyFeed()
 }
 
 func (r *rig) verifyConv(id string) {

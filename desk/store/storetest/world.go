@@ -67,7 +67,6 @@ func newWorld(r *rig, seed uint64) *world {
 	for range 4 {
 		w.contacts = append(w.contacts, r.visitor())
 	}
-	r.listened()
 	return w
 }
 
