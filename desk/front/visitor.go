@@ -192,7 +192,6 @@ func (f *Front) identifiedAs(w http.ResponseWriter, v visit, c store.Contact, to
 	case err != nil:
 		f.storeProblem(w, err)
 	default:
-		f.hub.Rename(c.ID, c.Name)
 		f.welcome(w, v, c, token, fresh)
 	}
 }

@@ -178,8 +178,8 @@ func tellCounter(is proto.Away, to []*Session) {
 
 // counterMoved tells a customer whose conversation has come to another counter, by a transfer, by its end or by going on.
 func (h *Hub) counterMoved(n *news) {
-	c := &n.out.Conv
-	if len(n.customers) == 0 {
+	c := &n.part.Conv
+	if len(n.customers) == 0 || n.before.ID == "" && c.State == store.Closed { // one that was closed before
 		return
 	}
 	h.mu.Lock()

@@ -31,16 +31,16 @@ func (h *Hub) call(all []push.Call) {
 }
 
 // calls returns what a change means for its agent, if that one has no connection.
-func (q *queue) calls(before *store.Conversation, out *store.Outcome) (all []push.Call) {
-	c := &out.Conv
+func (q *queue) calls(before *store.Conversation, part *store.Fed) (all []push.Call) {
+	c := &part.Conv
 	if c.Owner.Kind != store.Agent || len(q.sessions.agents[c.Owner.ID]) > 0 {
 		return nil
 	}
 	if !before.Owner.Is(c.Owner) {
 		all = append(all, push.Call{Agent: c.Owner.ID, Conv: c.ID, Kind: push.Given})
 	}
-	for i := range out.Events {
-		if e := &out.Events[i]; e.From.Kind == store.Customer && e.Kind != store.KindEvent {
+	for i := range part.Events {
+		if e := &part.Events[i]; e.From.Kind == store.Customer && e.Kind != store.KindEvent {
 			all = append(all, push.Call{Agent: c.Owner.ID, Conv: c.ID, Kind: push.Message})
 		}
 	}

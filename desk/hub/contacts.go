@@ -20,25 +20,16 @@ func (h *Hub) SaveContact(ctx context.Context, site store.Site, p store.Profile)
 	if err != nil {
 		return c, false, contactError(err)
 	}
-	h.Renamed(&c)
 	return c, fresh, nil
 }
 
-// PatchContact changes a contact, and tells staff its name. It blocks; errors are *proto.Error or of the store.
+// PatchContact changes a contact. It blocks; errors are *proto.Error or of the store.
 func (h *Hub) PatchContact(ctx context.Context, p store.ContactPatch) (store.Contact, error) {
-	c, err := h.patchContact(ctx, p)
+	c, err := h.o.Store.PatchContact(ctx, p)
 	if err != nil {
 		return c, contactError(err)
 	}
 	return c, nil
-}
-
-func (h *Hub) patchContact(ctx context.Context, p store.ContactPatch) (store.Contact, error) {
-	c, err := h.o.Store.PatchContact(ctx, p)
-	if err == nil {
-		h.Renamed(&c)
-	}
-	return c, err
 }
 
 // contactError turns errors that the caller can mend into those for a client.

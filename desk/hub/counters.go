@@ -42,6 +42,8 @@ type Counters struct {
 	Reconciled      atomic.Uint64 // counters of agents that were wrong
 	Offers          atomic.Uint64
 	TargetMisses    atomic.Uint64 // warnings that a group misses its target for first answers
+	FeedGaps        atomic.Uint64 // parts of the feed that were missing, and were read
+	Rebuilds        atomic.Uint64 // times that rows of the feed were gone, and everything was read again
 	Dropped         atomic.Uint64 // ephemeral events not sent to a slow session
 
 	mu     sync.Mutex

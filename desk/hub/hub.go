@@ -38,6 +38,7 @@ type Hub struct {
 	rechecks atomic.Uint64 // counts up before each recheck of sessions, see recheck.go
 	ticker   *positions
 	receipts *receipts
+	feed     *feed
 	router   *router
 
 	mu       sync.Mutex
@@ -68,6 +69,7 @@ func New(o Options) (*Hub, error) {
 	h.turns.open = make(map[string]*turn)
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
+	h.feed = newFeed(h)
 	h.chats.warn.Interval = time.Minute
 	h.router = newRouter(h)
 	h.queue = newQueue(h)
@@ -83,6 +85,17 @@ func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
 // Start reads the open conversations and lets bots answer what a crash has left unanswered. Call it once, before the
 // first session.
 func (h *Hub) Start(ctx context.Context) error {
+	h.feed.follow()
+	err := h.begin(ctx)
+	if err != nil {
+		h.feed.close()
+		return err
+	}
+	h.feed.start()
+	return nil
+}
+
+func (h *Hub) begin(ctx context.Context) error {
 	if wrong, err := h.o.Store.Reconcile(ctx); err != nil {
 		return fmt.Errorf("hub: comparing the agents' counters: %w", err)
 	} else if wrong > 0 {
@@ -145,6 +158,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	h.stopTurns()
 	bots := h.botStaff.close()
 	_, err := h.lanePool.Shutdown(ctx)
+	h.feed.close()
 	for _, s := range h.everySession() {
 		s.close(proto.CloseDraining, "draining")
 	}
@@ -175,9 +189,9 @@ func (h *Hub) everySession() []*Session {
 	return all
 }
 
-// execute runs a command in a lane. answer is called with the outcome, on the store's goroutine. refuse is called
-// instead if the command could not be run. Exactly one of them is called, once, and what was committed is published
-// after that.
+// execute runs a command in a lane. answer is called with the outcome when the hub's memory has it, before anybody else is
+// told. refuse is called instead if the command could not be run. Exactly one of them is called, once, on a goroutine of
+// the store or of the feed.
 func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome), refuse func(*proto.Error)) {
 	deadline := time.Now().Add(h.o.Limits.CommandAge)
 	err := h.lanes.SubmitAsync(lane, func(done func()) {
@@ -189,8 +203,10 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 			return
 		}
 		h.o.Store.Do(cmd, deadline, func(out store.Outcome) {
-			defer done()
-			h.told(out, answer, refuse)
+			h.told(out, func(out store.Outcome) {
+				defer done()
+				answer(out)
+			}, refuse)
 		})
 	})
 	switch {
@@ -203,30 +219,17 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 	}
 }
 
-// told passes an outcome on, first to the client that asked for it, then to everybody concerned.
+// told answers the client that asked for an outcome. A late one has been answered; the feed has what it has changed.
 func (h *Hub) told(out store.Outcome, answer func(store.Outcome), refuse func(*proto.Error)) {
-	answered := out.Late
-	defer h.contain(nil, func(e *proto.Error) {
-		if !answered {
-			refuse(e)
-		}
-	})
-	h.receipts.committed(&out)
-	var n *news
-	if out.Err == nil && !out.Dup && len(out.Events) > 0 {
-		n = h.takeOver(out)
-	}
 	if out.Late {
 		h.Counters.Late.Add(1)
-	} else {
+		return
+	}
+	h.feed.after(out.Fed, func() {
+		defer h.contain(nil, refuse)
+		h.receipts.showOne(&out.Conv)
 		answer(out)
-		answered = true
-	}
-	if n != nil {
-		h.publish(n)
-	} else if out.Err == nil && out.Touched {
-		h.changed(&out.Conv)
-	}
+	})
 }
 
 // contain keeps a panic inside its lane: it is logged and answered, and the lane goes on.

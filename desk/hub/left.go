@@ -39,9 +39,6 @@ func (s *Session) leaveMessage(cmd proto.Command, who identity, p *proto.Leave) 
 		if out.Dup {
 			giveBack()
 		}
-		if out.Conv.ContactName != who.actor.Name {
-			h.Rename(who.actor.ID, out.Conv.ContactName)
-		}
 		s.reply("ok", cmd, out.Conv.ID, proto.Changed{Head: head(&out.Conv, store.CustomerSide)})
 	}, giveBack)
 }

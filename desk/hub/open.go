@@ -24,9 +24,6 @@ func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 		if out.Existing {
 			giveBack()
 		}
-		if out.Conv.ContactName != who.actor.Name {
-			h.Rename(who.actor.ID, out.Conv.ContactName)
-		}
 		s.saveVisit(who)
 		s.reply("ok", cmd, out.Conv.ID, proto.Opened{Head: head(&out.Conv, store.CustomerSide), Existing: out.Existing})
 	}, giveBack)

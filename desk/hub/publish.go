@@ -11,7 +11,7 @@ import (
 
 // news is a change that the hub's memory has taken over and that nobody has been told of yet.
 type news struct {
-	out       store.Outcome
+	part      *store.Fed
 	before    store.Conversation
 	customers []*Session
 	agents    []*Session
@@ -22,39 +22,48 @@ type news struct {
 	calls     []push.Call
 }
 
-// takeOver brings the hub's memory up to date with a commit, before the client that asked for it is answered. The next
-// command of that client must not find the state before. takeOver runs on the store's goroutine, in commit order.
-func (h *Hub) takeOver(out store.Outcome) *news {
-	n := &news{out: out}
-	c := &n.out.Conv
+// takeOver brings the hub's memory up to date with a part of the feed. It returns nil if nobody is to be told.
+func (h *Hub) takeOver(part *store.Fed) *news {
+	for i := range part.Contacts {
+		h.renamed(&part.Contacts[i])
+	}
+	c := &part.Conv
+	if c.ID == "" || len(part.Events) == 0 && !part.Touched {
+		return nil
+	}
+	n := &news{part: part}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.queue.dir.open[c.ID]
+	if e != nil && c.OlderThan(&e.conv) { // it was read again in between
+		*c = e.conv
+	}
+	h.receipts.committed(part)
 	n.before = h.queue.dir.apply(*c)
 	if e == nil {
 		e = h.queue.dir.open[c.ID]
 	}
 	n.customers = h.sessions.contacts[c.Contact]
-	n.ends, n.offerEnd = h.queue.settle(e, &n.before, out)
+	n.ends, n.offerEnd = h.queue.settle(e, &n.before, part)
 	n.keep = e.absent()
 	n.agents = h.sessions.listeners(n.before.Owner, c.Owner, e, c.ID)
+	n.agents = h.sessions.between(n.agents, part.Events)
 	for _, w := range n.ends { // the change that ends the watching is the last one they are told
 		if !slices.Contains(n.agents, w.s) {
 			n.agents = append(slices.Clip(n.agents), w.s)
 		}
 	}
 	n.staff = h.sessions.staff
-	n.calls = h.queue.calls(&n.before, &n.out)
+	n.calls = h.queue.calls(&n.before, part)
 	return n
 }
 
-// publish tells everybody concerned. It runs on the store's goroutine in commit order, which keeps the order of each
-// conversation.
+// publish tells everybody concerned, in the order of the feed, which keeps the order of each conversation.
 func (h *Hub) publish(n *news) {
-	c := &n.out.Conv
+	c := &n.part.Conv
 	moved := false
-	for i := range n.out.Events {
-		e := &n.out.Events[i]
+	for i := range n.part.Events {
+		e := &n.part.Events[i]
 		if e.Kind == store.KindEvent {
 			moved = true
 		} else {
@@ -66,24 +75,24 @@ func (h *Hub) publish(n *news) {
 	h.keepLeft(n.keep) // the customer went before the hub knew the new conversation, or before it waited
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
-	if moved || n.out.Touched || c.State == store.Queued || c.State == store.Deferred {
+	if moved || n.part.Touched || c.State == store.Queued || c.State == store.Deferred {
 		h.tellRow(c, len(n.customers) > 0, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
-	if moved || n.out.Touched {
+	if moved || n.part.Touched {
 		h.counterMoved(n)
 		h.ticker.wake()
 		h.router.wake()
 	}
 	h.call(n.calls)
-	h.turnBegan(&n.before, &n.out)
+	h.turnBegan(&n.before, n.part)
 }
 
 // settle brings the rest of the hub's memory in line with a change that the directory has taken over. e is nil for a
 // conversation that was not open and is not.
-func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) ([]watchEnd, offered) {
-	c := &out.Conv
+func (q *queue) settle(e *entry, before *store.Conversation, part *store.Fed) ([]watchEnd, offered) {
+	c := &part.Conv
 	if e != nil {
-		e.passedOn(out.Events)
+		e.passedOn(part.Events)
 		if e.left == 0 && len(q.sessions.contacts[c.Contact]) == 0 {
 			e.left = q.o.Now().UnixMilli()
 		}
@@ -94,7 +103,7 @@ func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) 
 			q.replan(e)
 		}
 	}
-	q.roster.moved(before, c, out.Events)
+	q.roster.moved(before, c, part.Events)
 	if before.Owner.Kind == store.Agent && !before.Owner.Is(c.Owner) {
 		q.replanOf(before.Owner.ID) // it may be away now
 	}

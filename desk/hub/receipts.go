@@ -113,44 +113,46 @@ func (e *tracked) follow(c *store.Conversation) {
 	}
 }
 
-// committed takes over a committed conversation and gives it its marks. It runs in commit order.
-func (r *receipts) committed(out *store.Outcome) {
-	c := &out.Conv
-	if c.ID == "" {
-		return
-	}
+// committed takes over a part of the feed and gives its conversation its marks. Hub.mu may be held.
+func (r *receipts) committed(part *store.Fed) {
+	c := &part.Conv
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.convs[c.ID]
-	if out.Err == nil && !out.Dup && len(out.Events) > 0 {
-		if e == nil && c.State != store.Closed {
-			e = &tracked{marks: c.Marks, loaded: out.Events[0].Seq == 1}
-			r.convs[c.ID] = e
-			if !e.loaded {
-				r.toLoad = append(r.toLoad, c.ID)
-				wake(r.keep)
-			}
-		}
-		if e != nil {
-			r.advance(e, out)
+	if e == nil && c.State != store.Closed {
+		e = &tracked{marks: c.Marks, loaded: len(part.Events) > 0 && part.Events[0].Seq == 1}
+		r.convs[c.ID] = e
+		if !e.loaded {
+			r.missing(c.ID)
 		}
 	}
-	if e != nil {
-		e.show(c)
+	if e == nil {
+		return
 	}
+	if e.loaded && e.contact != "" && c.LastSeq > e.last.Read+uint64(len(part.Events)) { // there are notes that it does not know
+		e.loaded = false
+		r.missing(c.ID)
+	}
+	r.advance(e, part)
+	e.show(c)
+}
+
+func (r *receipts) missing(conv string) {
+	r.toLoad = append(r.toLoad, conv)
+	wake(r.keep)
 }
 
 // advance adds new events to a conversation. r.mu is held.
-func (r *receipts) advance(e *tracked, out *store.Outcome) {
-	for i := range out.Events {
-		e.add(&out.Events[i])
+func (r *receipts) advance(e *tracked, part *store.Fed) {
+	for i := range part.Events {
+		e.add(&part.Events[i])
 	}
 	before := e.open || e.contact == "" // open, or a new conversation
-	e.follow(&out.Conv)
+	e.follow(&part.Conv)
 	switch {
 	case before && !e.open:
 		r.closed++
-		r.toDrop = append(r.toDrop, out.Conv.ID)
+		r.toDrop = append(r.toDrop, part.Conv.ID)
 		wake(r.keep)
 	case !before && e.open:
 		r.closed--

@@ -85,16 +85,6 @@ func (s *Session) change(f func(*identity)) {
 	}
 }
 
-// Rename gives the sessions of a contact its new name.
-func (h *Hub) Rename(contact, name string) {
-	h.mu.Lock()
-	sessions := h.sessions.contacts[contact]
-	h.mu.Unlock()
-	for _, s := range sessions {
-		s.change(func(who *identity) { who.actor.Name = name })
-	}
-}
-
 // refusal is the reason why a client is not let in.
 type refusal struct {
 	code  proto.Code

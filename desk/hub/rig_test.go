@@ -479,6 +479,7 @@ type faultStore struct {
 	marks  int // saves of receipts that still fail
 
 	routing routingFaults
+	feed    feedFaults
 }
 
 func (f *faultStore) set(do func(cmd store.Command, pass func(), fail func(error))) {

@@ -253,15 +253,11 @@ func (r *router) route() (again int64, err error) {
 	return h.o.Now().UnixMilli(), nil // there may be more to do, after everything else
 }
 
-// commit runs a command outside the lanes and waits for its outcome, which is published by then.
+// commit runs a command outside the lanes and waits for its outcome, which the hub's memory has by then.
 func (h *Hub) commit(quit <-chan struct{}, cmd store.Command) store.Outcome {
 	result := make(chan store.Outcome, 1)
 	h.o.Store.Do(cmd, time.Now().Add(h.o.Limits.CommandAge), func(out store.Outcome) {
-		late := out.Late
-		h.told(out, func(store.Outcome) {}, func(*proto.Error) {})
-		if !late {
-			result <- out
-		}
+		h.told(out, func(out store.Outcome) { result <- out }, func(*proto.Error) {})
 	})
 	select {
 	case out := <-result:

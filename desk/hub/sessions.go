@@ -106,6 +106,22 @@ func (l *sessions) listeners(before, now store.Actor, e *entry, conv string) []*
 	return sessions
 }
 
+// between adds the sessions of the agents that changes name as owners. The hub may have known a later owner already.
+func (l *sessions) between(to []*Session, events []store.Event) []*Session {
+	for i := range events {
+		ch := events[i].Change
+		if ch == nil {
+			continue
+		}
+		for _, s := range l.ownersOf(ch.Was, ch.Owner) {
+			if !slices.Contains(to, s) {
+				to = append(slices.Clip(to), s)
+			}
+		}
+	}
+	return to
+}
+
 // watch subscribes a session to a conversation. The directory may not know the conversation yet, because a customer
 // that opens one is answered before it is published.
 func (l *sessions) watch(s *Session, conv string) *proto.Error {

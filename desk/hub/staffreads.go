@@ -239,7 +239,7 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 		if err := s.audit(ctx, store.AuditUpdate, "contact "+p.Contact, store.FieldsNamed(p.Fields)); err != nil {
 			return nil, err
 		}
-		c, err := s.hub.patchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes, Fields: p.Fields, Role: who.role})
+		c, err := s.hub.o.Store.PatchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes, Fields: p.Fields, Role: who.role})
 		if err != nil {
 			return nil, err
 		}
@@ -247,9 +247,14 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 	})
 }
 
-// Renamed tells staff the new name of a contact in its open conversations, and uses that name from then on.
-func (h *Hub) Renamed(contact *store.Contact) {
-	h.Rename(contact.ID, contact.Name)
+// renamed takes over what a contact is called, and tells staff in its open conversations if that is new.
+func (h *Hub) renamed(contact *store.Contact) {
+	h.mu.Lock()
+	sessions := h.sessions.contacts[contact.ID]
+	h.mu.Unlock()
+	for _, s := range sessions {
+		s.change(func(who *identity) { who.actor.Name = contact.Name })
+	}
 	var convs []store.Conversation
 	h.mu.Lock()
 	staff, online := h.sessions.staff, len(h.sessions.contacts[contact.ID]) > 0
@@ -263,18 +268,6 @@ func (h *Hub) Renamed(contact *store.Contact) {
 	for i := range convs {
 		h.tellRow(&convs[i], online, staff, func(s *Session, frame []byte) { s.newest("", frame) })
 	}
-}
-
-// changed tells staff of a conversation that has changed without an event. It runs in commit order.
-func (h *Hub) changed(c *store.Conversation) {
-	h.mu.Lock()
-	h.queue.dir.apply(*c)
-	if e := h.queue.dir.open[c.ID]; e != nil {
-		h.queue.replan(e)
-	}
-	staff, online := h.sessions.staff, len(h.sessions.contacts[c.Contact]) > 0
-	h.mu.Unlock()
-	h.tellRow(c, online, staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 }
 
 func (s *Session) tag(cmd proto.Command, who identity, p *proto.Tag) {

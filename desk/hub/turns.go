@@ -43,17 +43,17 @@ func (t *turn) end(timer *time.Timer, stop func()) {
 	t.done()
 }
 
-// turnBegan starts the turn that a committed command has begun, and drops the one that it has ended.
-func (h *Hub) turnBegan(before *store.Conversation, out *store.Outcome) {
-	if before.State == store.InBot && before.Epoch != out.Conv.Epoch {
+// turnBegan starts the turn that a change has begun, and drops the one that it has ended.
+func (h *Hub) turnBegan(before *store.Conversation, part *store.Fed) {
+	if before.State == store.InBot && before.Epoch != part.Conv.Epoch {
 		h.leaveTurn(before.ID, "")
 	}
-	if out.Turn == "" {
+	if part.Turn == "" {
 		return
 	}
-	c, e := &out.Conv, &out.Events[len(out.Events)-1]
+	c, e := &part.Conv, &part.Events[len(part.Events)-1]
 	h.startTurn(store.PendingTurn{
-		Turn: store.Turn{ID: out.Turn, Conv: c.ID, Seq: e.Seq, Epoch: c.Epoch, Bot: c.Owner, State: store.TurnAsked}, Conv: *c, Event: *e,
+		Turn: store.Turn{ID: part.Turn, Conv: c.ID, Seq: e.Seq, Epoch: c.Epoch, Bot: c.Owner, State: store.TurnAsked}, Conv: *c, Event: *e,
 	})
 }
 

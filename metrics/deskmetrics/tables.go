@@ -30,6 +30,8 @@ var (
 		expo.Count("eddy_desk_dropped_events_total", "Ephemeral events not sent to a slow session.", func(s *stats) uint64 { return s.Dropped }),
 		expo.Count("eddy_desk_routed_total", "Conversations given to an agent by the router.", func(s *stats) uint64 { return s.Routed }),
 		expo.Count("eddy_desk_router_retries_total", "Turns of the router that the database failed.", func(s *stats) uint64 { return s.RouterRetries }),
+		expo.Count("eddy_desk_feed_gaps_total", "Parts of the feed of commits that were missing and were read from the database.", func(s *stats) uint64 { return s.FeedGaps }),
+		expo.Count("eddy_desk_feed_rebuilds_total", "Times that all open chats were read again, because rows of the feed were gone.", func(s *stats) uint64 { return s.Rebuilds }),
 		expo.Count("eddy_desk_timers_total", "Actions of timers: returns, warnings, closes.", func(s *stats) uint64 { return s.Timers }),
 		expo.Count("eddy_desk_offers_total", "Conversations offered to another agent.", func(s *stats) uint64 { return s.Offers }),
 		expo.Count("eddy_desk_reconciled_total", "Counters of agents that were wrong.", func(s *stats) uint64 { return s.Reconciled }),

@@ -42,6 +42,8 @@ var plan = []run{
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
 	{name: "store", build: "plain", packages: []string{"desk/store/sqlite"},
 		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in"},
+	{name: "holes", build: "plain", packages: []string{"desk/hub"}, args: []string{"-lossy-feed"},
+		why: "Desk's hub on a feed with holes, as one through a network has"},
 	{name: "pages", build: "plain", own: true, packages: []string{"desk/e2e"},
 		why: "Desk in a browser, against the built command"},
 	{name: "sim", build: "plain", own: true, packages: []string{"internal/sys/sim"}, args: []string{"-seeds", "500"},

@@ -36,7 +36,9 @@ func TestEveryPackageOnce(t *testing.T) {
 				in = append(in, r.name)
 			}
 		}
-		if len(in) != 1 && !slices.Equal(in, []string{"race", "store"}) { // what has much work for one goroutine leaves it out under the race detector
+		twice := slices.Equal(in, []string{"race", "store"}) || // what has much work for one goroutine leaves it out under the race detector
+			slices.Equal(in, []string{"race", "holes"})
+		if len(in) != 1 && !twice {
 			t.Errorf("package %s is in the runs %q, want one", p.folder, in)
 		}
 	}
