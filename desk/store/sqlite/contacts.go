@@ -13,7 +13,7 @@ import (
 
 const (
 	sqlContact       = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ? AND p.` + isThere
-	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = (SELECT iif(x.merged = '', x.id, x.merged) FROM contact x WHERE x.site = ? AND x.external = ?)`
+	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = (SELECT iif(x.merged = '', x.id, x.merged) FROM contact x WHERE x.site = ? AND x.external = ? AND x.external <> '')`
 	sqlInsertContact = `INSERT INTO contact (id, workspace, site, name, external, verified, locale, attributes, created) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?)`
 	sqlUpdateContact = `UPDATE contact SET name = ?, locale = ?, attributes = ? WHERE id = ?`
 	sqlKeepToken     = `INSERT INTO contact_token (token, contact, created, expires) VALUES (?, ?, ?, ?)

@@ -9,8 +9,8 @@ import (
 
 const (
 	sqlStub       = `UPDATE contact SET name = ?, external = '', verified = 0, blocked = 1, locale = '', attributes = '{}', facts = '', note = '', erased = iif(erased > 0, erased, ?), erasing = ? WHERE id = ?`
-	sqlAdopt      = `UPDATE conversation SET contact = ?1 WHERE contact IN (SELECT id FROM contact WHERE merged = ?1)`
-	sqlDropMerged = `DELETE FROM contact WHERE merged = ?`
+	sqlAdopt      = `UPDATE conversation SET contact = ?1 WHERE contact IN (SELECT id FROM contact WHERE merged = ?1 AND merged <> '')`
+	sqlDropMerged = `DELETE FROM contact WHERE merged = ? AND merged <> ''`
 	sqlTokensOf   = `DELETE FROM contact_token WHERE contact = ?`
 	sqlErasing    = `SELECT id FROM contact WHERE erasing = 1 AND id > ? ORDER BY id LIMIT 1`
 	sqlClosedOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at LIMIT 1`

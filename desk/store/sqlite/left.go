@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	sqlLeftBefore = `SELECT ` + eventColumns + ` FROM message WHERE sender_kind = 'customer' AND sender_id IN (SELECT ?1 UNION ALL SELECT id FROM contact WHERE merged = ?1) AND client_id = ?2
+	sqlLeftBefore = `SELECT ` + eventColumns + ` FROM message INDEXED BY message_client WHERE sender_kind = 'customer' AND sender_id IN (SELECT ?1 UNION ALL SELECT id FROM contact WHERE merged = ?1 AND merged <> '') AND client_id = ?2
 		AND conversation IN (SELECT id FROM conversation WHERE contact = ?1)`
 	sqlReplyTo = `UPDATE conversation SET reply_to = ? WHERE id = ?`
 )

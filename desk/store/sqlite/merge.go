@@ -13,7 +13,7 @@ import (
 const (
 	sqlMoveConvs  = `UPDATE conversation SET contact = ? WHERE contact = ?`
 	sqlMoveTokens = `UPDATE contact_token SET contact = ? WHERE contact = ?`
-	sqlMoveMerged = `UPDATE contact SET merged = ?1 WHERE merged = ?2`
+	sqlMoveMerged = `UPDATE contact SET merged = ?1 WHERE merged = ?2 AND merged <> ''`
 	sqlMerged     = `UPDATE contact SET merged = ?, name = ?, locale = '', attributes = '{}', facts = '', note = '' WHERE id = ?`
 	sqlMergeInto  = `UPDATE contact SET attributes = ?, note = ?, locale = ?, created = ? WHERE id = ?`
 	sqlMoveFiles  = `UPDATE attachment SET uploader_id = ? WHERE uploader_kind = 'customer' AND uploader_id = ?`

@@ -66,9 +66,9 @@ func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s
 
 // Places implements store.StaffReader.
 func (r *reader) Places(ctx context.Context, conv string) ([]store.Places, error) {
-	const (
-		hidden = ` FROM conversation c JOIN message m INDEXED BY message_hidden ON m.conversation = c.id AND m.pseq IS NULL WHERE `
-		unread = ` FROM conversation c JOIN message m ON m.conversation = c.id AND m.seq > c.staff_read WHERE m.sender_kind = 'customer' AND m.kind <> 'event' AND `
+	const ( // CROSS: from the conversations to their messages, of which there are many more
+		hidden = ` FROM conversation c CROSS JOIN message m INDEXED BY message_hidden ON m.conversation = c.id AND m.pseq IS NULL WHERE `
+		unread = ` FROM conversation c CROSS JOIN message m ON m.conversation = c.id AND m.seq > c.staff_read WHERE m.sender_kind = 'customer' AND m.kind <> 'event' AND `
 		one    = `c.id = ?`
 		open   = `c.state <> 'closed' AND ? = ''`
 	)

@@ -25,8 +25,8 @@ const (
 	sqlOpenOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at DESC LIMIT 1`
 	sqlOpenedBy = `SELECT ` + convColumns + convFrom + `JOIN message m ON m.conversation = c.id AND m.seq = 1
 		WHERE c.contact = ? AND m.sender_kind = ? AND m.sender_id = ? AND m.client_id = ?`
-	sqlByClient = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ?1 AND sender_kind = ?2
-		AND sender_id IN (SELECT ?3 UNION ALL SELECT id FROM contact WHERE merged = ?3) AND client_id = ?4`
+	sqlByClient = `SELECT ` + eventColumns + ` FROM message INDEXED BY message_client WHERE conversation = ?1 AND sender_kind = ?2
+		AND sender_id IN (SELECT ?3 UNION ALL SELECT id FROM contact WHERE merged = ?3 AND merged <> '') AND client_id = ?4`
 	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created, doc)
 		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, nullif(?, 0))`
 	sqlLastClosed = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' AND ` + sqlSpoken + ` ORDER BY c.opened_at DESC, c.id DESC LIMIT 1`
