@@ -131,6 +131,7 @@ func testFeed(t *testing.T, r *rig) {
 	withBot := r.open(r.visitor(), false)
 	one := func(what string, events, contacts int, do func() (place int64)) {
 		t.Helper()
+		r.behind()
 		before := r.feed.last()
 		place := do()
 		r.behind()
@@ -194,6 +195,7 @@ func testFeed(t *testing.T, r *rig) {
 	last.stop()
 	file := r.upload(conv.ID, ann.Actor())
 	do("a file", 1, 0, store.Append{Conv: conv.ID, From: ann.Actor(), ClientID: newKey(), Attachments: []string{file.ID}}, nil)
+	r.behind()
 	before := r.feed.last()
 	again := text(conv.ID, ann.Actor(), "once")
 	r.do(again)
@@ -208,6 +210,7 @@ func testFeed(t *testing.T, r *rig) {
 	if parts := r.reread(before, 100); len(parts) != 1 || r.feed.last() != before+1 {
 		t.Errorf("%+v", parts)
 	}
+	r.behind()
 	r.feed.stop()
 	told := len(r.feed.all())
 	r.do(text(conv.ID, ann.Actor(), "nobody listens"))
@@ -222,6 +225,7 @@ func testFeed(t *testing.T, r *rig) {
 // between gets everything behind the place that it was told. Pages end between commands.
 func testFeedOrder(t *testing.T, r *rig) {
 	const customers, texts = 8, 12
+	r.behind()
 	var mu sync.Mutex
 	outcomes := make(map[int64]bool)
 	before, stop := r.Follow(func(part *store.Fed) {
