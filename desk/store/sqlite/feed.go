@@ -25,12 +25,17 @@ type feed struct {
 
 type follower struct{ take func(*store.Fed) }
 
-// begun reads where the outbox is.
+// begun notes where the feed begins.
 func (t *tx) begun() error {
-	var floor int64
-	err := t.row(sqlSeqs).Scan(&floor, &t.seq)
+	err := t.last()
 	t.db.feed.at = t.seq
 	return err
+}
+
+// last reads the last number of the outbox.
+func (t *tx) last() error {
+	var floor int64
+	return t.row(sqlSeqs).Scan(&floor, &t.seq)
 }
 
 // Follow implements store.Feed.

@@ -219,8 +219,10 @@ func (w *writer) contain(f func()) {
 // commands.
 func (w *writer) commit(group []*op) {
 	w.tx.words, w.tx.rows, w.tx.written, w.tx.told = w.tx.words[:0], w.tx.rows[:0], 0, false
-	seq := w.tx.seq
 	err := w.tx.exec(w.tx.begin)
+	if err == nil {
+		err = w.tx.last() // another process may have written, too
+	}
 	if err == nil {
 		for _, o := range group {
 			if err = w.command(o); err != nil {
@@ -239,7 +241,6 @@ func (w *writer) commit(group []*op) {
 		if err != nil {
 			// SQLite may have rolled back by itself. This rollback then fails, which is fine.
 			_ = w.tx.exec(w.tx.rollback)
-			w.tx.seq = seq
 		}
 	}
 	if err == nil {

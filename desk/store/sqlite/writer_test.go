@@ -125,6 +125,33 @@ func TestFailedTransactionIsNotTold(t *testing.T) {
 	}
 }
 
+// Another process that writes beside the server, as the commands of users do, takes no number twice, and the feed shows that
+// there is something between.
+func TestTwoProcessesShareTheOutbox(t *testing.T) {
+	r := newRig(t, Options{})
+	conv := r.open(false)
+	parts := make(chan *store.Fed, 100)
+	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
+	defer stop()
+	other, err := Open(t.Context(), Options{Path: r.o.Path, Wait: far, BusyTimeout: far})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	said := text(conv.ID, r.contact.Actor(), "elsewhere")
+	there := doOn(other, said)
+	here := doOn(r.DB, text(conv.ID, r.contact.Actor(), "here"))
+	if there.Err != nil || here.Err != nil || there.Fed != at+1 || here.Fed != at+2 {
+		t.Fatalf("behind %d: %+v, %+v", at, there, here)
+	}
+	if part := <-parts; part.First != at+2 {
+		t.Errorf("%+v", part)
+	}
+	if page, err := r.Hot().Fed(t.Context(), at, 10); err != nil || len(page.All) != 2 || page.All[0].Events[0].Body != "elsewhere" {
+		t.Errorf("%+v %v", page, err)
+	}
+}
+
 // What is deleted in the transaction that has written it about is not left in the outbox.
 func TestRowsGoWithTheirConversation(t *testing.T) {
 	r := newRig(t, Options{})
