@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"math"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ const (
 	feedRetry   = 100 * time.Millisecond
 	feedMax     = 5 * time.Second // between two attempts to read
 	feedTimeout = 2 * time.Second // of one read
+	feedRebuild = time.Minute     // of reading everything that is open
 )
 
 // feed follows the store's feed. What the hub knows of conversations, and what it tells of them, comes from there, whoever
@@ -101,11 +101,7 @@ func (f *feed) apply(part *store.Fed) {
 
 // guard keeps a panic from ending the feed.
 func (f *feed) guard(do func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			f.hub.o.Logger.Error("desk: panic in the feed", "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
+	defer f.hub.contain(nil, func(*proto.Error) {})
 	do()
 }
 
@@ -134,18 +130,20 @@ func (f *feed) reached(place int64) {
 func (f *feed) release(place int64) {
 	f.mu.Lock()
 	var due []int64
-	answers := make(map[int64]func())
-	for at, answer := range f.waiting {
+	for at := range f.waiting {
 		if at <= place {
 			due = append(due, at)
-			answers[at] = answer
-			delete(f.waiting, at)
 		}
 	}
-	f.mu.Unlock()
 	slices.Sort(due)
-	for _, at := range due {
-		f.guard(answers[at])
+	answers := make([]func(), len(due))
+	for i, at := range due {
+		answers[i] = f.waiting[at]
+		delete(f.waiting, at)
+	}
+	f.mu.Unlock()
+	for _, answer := range answers {
+		f.guard(answer)
 	}
 }
 
@@ -203,7 +201,7 @@ func (f *feed) read(at, seen int64) error {
 		return err
 	}
 	if page.Floor > at {
-		if err := f.rebuild(ctx); err != nil {
+		if err := f.rebuild(); err != nil {
 			return err
 		}
 	}
@@ -218,11 +216,17 @@ func (f *feed) read(at, seen int64) error {
 	return nil
 }
 
-// rebuild reads the open conversations again, because rows are gone that the hub has not seen. Sessions end, and resume
-// by what they have.
-func (f *feed) rebuild(ctx context.Context) error {
+// rebuild reads the open conversations and the turns of bots again, because rows are gone that the hub has not seen.
+// Sessions end, and resume by what they have. A turn that is under way already may be asked twice.
+func (f *feed) rebuild() error {
 	h := f.hub
+	ctx, cancel := context.WithTimeout(f.ctx, feedRebuild)
+	defer cancel()
 	open, err := h.o.Store.Hot().OpenConversations(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := h.o.Store.Hot().BotPending(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,6 +242,9 @@ func (f *feed) rebuild(ctx context.Context) error {
 	}
 	for i := range open {
 		f.guard(func() { h.takeOver(&store.Fed{Conv: open[i], Touched: true}) })
+	}
+	for _, p := range pending {
+		h.startTurn(p)
 	}
 	h.Counters.Rebuilds.Add(1)
 	for _, s := range h.everySession() {

@@ -238,7 +238,7 @@ func (h *Hub) contain(done func(), refuse func(*proto.Error)) {
 	if v == nil {
 		return
 	}
-	h.o.Logger.Error("desk: panic in a lane", "panic", v, "stack", string(debug.Stack()))
+	h.o.Logger.Error("desk: panic in the hub", "panic", v, "stack", string(debug.Stack()))
 	refuse(&proto.Error{Code: proto.CodeInternal, Text: "something went wrong on our side"})
 	if done != nil {
 		done()

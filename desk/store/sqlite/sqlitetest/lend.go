@@ -107,7 +107,8 @@ func (l *Lent) back() error {
 	return nil
 }
 
-// empty removes all rows that a new database does not have. A new one has only its version and its identity.
+// empty removes all rows that a new database does not have. A new one has only its version and its identity. The numbers of
+// the outbox go on, because the store has told them.
 func (l *Lent) empty() error {
 	var names []string
 	rows, err := l.own.Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('schema_version', 'setting') AND name NOT GLOB 'sqlite_*'`)
@@ -124,7 +125,7 @@ func (l *Lent) empty() error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	script := `BEGIN IMMEDIATE; DELETE FROM sqlite_sequence;`
+	script := `BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name <> 'outbox';`
 	for _, name := range names {
 		switch {
 		case name == "message_words":
