@@ -76,8 +76,12 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := datadir.Whole(d.o.DataDir); err != nil {
 		return err
 	}
+	path := ""
+	if d.o.Store == "" {
+		path = datadir.Database(d.o.DataDir)
+	}
 	db, err := sqlite.Open(ctx, sqlite.Options{
-		Path: datadir.Database(d.o.DataDir), InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
+		Path: path, URL: d.o.Store, Alone: true, InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 // Options configure a Desk. The zero value works.
 type Options struct {
 	DataDir string // default "desk-data"; created when missing
+	Store   string // postgres://user@host/database: a PostgreSQL database instead of a file in DataDir
 	Addr    string // host:port to listen on, default "127.0.0.1:8080"
 
 	Loops    int    // worker loops of the engine, 0 = GOMAXPROCS

@@ -3,12 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
-
-	sqlite "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
@@ -122,14 +117,6 @@ func (db *DB) Reconcile(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return int(<-wrong), nil
-}
-
-func exists(what string, err error) error {
-	var se *sqlite.Error
-	if errors.As(err, &se) && (se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || se.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY) {
-		return fmt.Errorf("%w: %s", store.ErrExists, what)
-	}
-	return err
 }
 
 // CreateVisitor implements store.Accounts.

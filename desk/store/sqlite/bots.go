@@ -89,8 +89,8 @@ func (db *DB) AddBotUsage(ctx context.Context, bot, day string, u store.BotUsage
 			return store.ErrNotFound
 		}
 		err := t.exec(`INSERT INTO bot_usage (bot, day, calls, prompt, completion, estimated) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (bot, day) DO UPDATE SET calls = calls + excluded.calls, prompt = prompt + excluded.prompt,
-				completion = completion + excluded.completion, estimated = estimated + excluded.estimated`,
+			ON CONFLICT (bot, day) DO UPDATE SET calls = bot_usage.calls + excluded.calls, prompt = bot_usage.prompt + excluded.prompt,
+				completion = bot_usage.completion + excluded.completion, estimated = bot_usage.estimated + excluded.estimated`,
 			bot, day, u.Calls, u.Prompt, u.Completion, u.Estimated)
 		if err != nil {
 			return err

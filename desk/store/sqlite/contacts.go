@@ -13,11 +13,11 @@ import (
 
 const (
 	sqlContact       = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ? AND p.` + isThere
-	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = (SELECT iif(x.merged = '', x.id, x.merged) FROM contact x WHERE x.site = ? AND x.external = ? AND x.external <> '')`
-	sqlInsertContact = `INSERT INTO contact (id, workspace, site, name, external, verified, locale, attributes, created) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?)`
+	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = (SELECT CASE x.merged WHEN '' THEN x.id ELSE x.merged END FROM contact x WHERE x.site = ? AND x.external = ? AND x.external <> '')`
+	sqlInsertContact = `INSERT INTO contact (id, workspace, site, name, external, verified, locale, attributes, created) VALUES (?, ?, ?, ?, ?, TRUE, ?, ?, ?)`
 	sqlUpdateContact = `UPDATE contact SET name = ?, locale = ?, attributes = ? WHERE id = ?`
 	sqlKeepToken     = `INSERT INTO contact_token (token, contact, created, expires) VALUES (?, ?, ?, ?)
-		ON CONFLICT (token) DO UPDATE SET expires = excluded.expires WHERE contact = excluded.contact`
+		ON CONFLICT (token) DO UPDATE SET expires = excluded.expires WHERE contact_token.contact = excluded.contact`
 	sqlDropTokens = `DELETE FROM contact_token WHERE token IN (SELECT token FROM contact_token WHERE expires < ? ORDER BY expires LIMIT 4)`
 )
 
@@ -155,12 +155,8 @@ func (db *DB) SetLocale(ctx context.Context, contact, locale string) error {
 
 // preChat checks and stores a customer's answers before a new conversation, and reports whether there are any.
 func (t *tx) preChat(c *store.Open) (answered bool, err error) {
-	var text string
-	if err := t.row(`SELECT settings FROM site WHERE id = ?`, c.Contact.Site).Scan(&text); err != nil {
-		return false, notFound(err)
-	}
-	var settings store.SiteSettings
-	if err := json.Unmarshal([]byte(text), &settings); err != nil {
+	settings, err := t.siteSettings(c.Contact.Site)
+	if err != nil {
 		return false, err
 	}
 	if len(settings.PreChat) == 0 && settings.Consent == "" {

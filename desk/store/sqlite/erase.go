@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	sqlStub       = `UPDATE contact SET name = ?, external = '', verified = 0, blocked = 1, locale = '', attributes = '{}', facts = '', note = '', erased = iif(erased > 0, erased, ?), erasing = ? WHERE id = ?`
+	sqlStub       = `UPDATE contact SET name = ?, external = '', verified = FALSE, blocked = TRUE, locale = '', attributes = '{}', facts = '', note = '', erased = CASE WHEN erased > 0 THEN erased ELSE ? END, erasing = ? WHERE id = ?`
 	sqlAdopt      = `UPDATE conversation SET contact = ?1 WHERE contact IN (SELECT id FROM contact WHERE merged = ?1 AND merged <> '')`
 	sqlDropMerged = `DELETE FROM contact WHERE merged = ? AND merged <> ''`
 	sqlTokensOf   = `DELETE FROM contact_token WHERE contact = ?`
@@ -16,8 +16,6 @@ const (
 	sqlClosedOf   = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at LIMIT 1`
 	sqlOpenCount  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed'`
 	sqlErased     = `SELECT erased > 0 FROM contact WHERE id = ? AND merged = ''`
-	secureDelete  = `PRAGMA secure_delete = ON`
-	plainDelete   = `PRAGMA secure_delete = OFF`
 )
 
 // EraseContact implements store.People.
@@ -39,17 +37,25 @@ func (t *tx) stub(contact string, left bool) error {
 			return err
 		}
 	}
-	return one(t.change(sqlStub, visitorName(contact), t.now(), left, contact))
+	erasing := 0
+	if left {
+		erasing = 1
+	}
+	return one(t.change(sqlStub, visitorName(contact), t.now(), erasing, contact))
 }
 
-// overwriting runs f so that what it deletes is overwritten in the file, which costs writes.
+// overwriting runs f so that what it deletes is overwritten in a file, which costs writes. PostgreSQL overwrites by itself, some time later.
 func (t *tx) overwriting(f func() error) (err error) {
 	// A setting takes effect while its statement is compiled, so it is not one of the prepared ones.
-	if _, err := t.conn.ExecContext(context.Background(), secureDelete); err != nil {
+	words := t.db.on.dialect()
+	if words.overwrite == "" {
+		return f()
+	}
+	if _, err := t.conn.ExecContext(context.Background(), words.overwrite); err != nil {
 		return err
 	}
 	defer func() {
-		_, off := t.conn.ExecContext(context.Background(), plainDelete)
+		_, off := t.conn.ExecContext(context.Background(), words.leave)
 		err = errors.Join(err, off)
 	}()
 	return f()

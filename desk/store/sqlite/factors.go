@@ -48,7 +48,7 @@ func (t *tx) factor(agent string) error {
 // UseFactor implements store.FactorWrites.
 func (db *DB) UseFactor(ctx context.Context, agent string, step int64) error {
 	return db.write(ctx, func(t *tx) error {
-		n, err := t.change(`UPDATE agent_factor SET step = ? WHERE agent = ? AND (step < ? OR step > ? + ?)`, step, agent, step, step, 2*store.FactorWindow)
+		n, err := t.change(`UPDATE agent_factor SET step = ? WHERE agent = ? AND (step < ? OR step > ?)`, step, agent, step, step+2*store.FactorWindow)
 		if err != nil || n > 0 {
 			return err
 		}

@@ -22,9 +22,9 @@ type fact struct {
 const (
 	factColumns = `, r.slot, r.site, r.grp, r.agent, r.measure, r.bucket, r.n, r.total, `
 	factWhere   = ` AND (?3 = '' OR r.site = ?3) AND (?4 = '' OR r.grp = ?4) AND (?5 = '' OR r.agent = ?5) AND r.n <> 0`
-	ofDays      = ` WHERE d.day BETWEEN ?1 / 86400000 AND (?2 - 1) / 86400000 AND d.facts IS `
+	ofDays      = ` WHERE d.day BETWEEN CAST(?1 AS BIGINT) / 86400000 AND (CAST(?2 AS BIGINT) - 1) / 86400000 AND d.facts IS `
 	daysPacked  = `SELECT d.day, d.facts, -1, '', '', '', '', 0, 0, 0, '' FROM `
-	rowsOfDay   = ` r ON r.slot >= max(?1, d.day * 86400000) AND r.slot < min(?2, d.day * 86400000 + 86400000)`
+	rowsOfDay   = ` r ON r.slot >= greatest(CAST(?1 AS BIGINT), d.day * 86400000) AND r.slot < least(CAST(?2 AS BIGINT), d.day * 86400000 + 86400000)`
 
 	sqlRolled = daysPacked + `rollup_day d` + ofDays + `NOT NULL UNION ALL
 		SELECT d.day, NULL` + factColumns + `'' FROM rollup_day d CROSS JOIN rollup_15m` + rowsOfDay + ofDays + `NULL` + factWhere
@@ -39,8 +39,8 @@ const (
 	sqlPackedT  = `UPDATE rollup_tag_day SET facts = ?3 WHERE day = ?1 AND rev = ?2`
 	sqlForgets  = `UPDATE rollup_day SET rev = rev + 1, facts = NULL`
 	sqlForgetsT = `UPDATE rollup_tag_day SET rev = rev + 1, facts = NULL`
-	sqlDays     = `INSERT INTO rollup_day SELECT DISTINCT slot / 86400000, 1, NULL FROM rollup_15m WHERE true ON CONFLICT DO NOTHING`
-	sqlDaysT    = `INSERT INTO rollup_tag_day SELECT DISTINCT slot / 86400000, 1, NULL FROM rollup_tag_15m WHERE true ON CONFLICT DO NOTHING`
+	sqlDays     = `INSERT INTO rollup_day (day, rev) SELECT DISTINCT slot / 86400000, 1 FROM rollup_15m WHERE true ON CONFLICT DO NOTHING`
+	sqlDaysT    = `INSERT INTO rollup_tag_day (day, rev) SELECT DISTINCT slot / 86400000, 1 FROM rollup_tag_15m WHERE true ON CONFLICT DO NOTHING`
 )
 
 // rollups are the statements on one of the two.

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
 
 const (
-	sqlFed = `SELECT ` + rowColumns + `, iif(first = 0, seq, first) FROM outbox
-		WHERE seq > max(?, (SELECT CAST(value AS INTEGER) FROM setting WHERE key = 'outbox_floor')) ORDER BY seq LIMIT ?`
+	sqlFed = `SELECT ` + rowColumns + `, CASE first WHEN 0 THEN seq ELSE first END FROM outbox
+		WHERE seq > greatest(CAST(? AS BIGINT), (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor')) ORDER BY seq LIMIT ?`
 	sqlFedTurn = `SELECT EXISTS (SELECT 1 FROM bot_turn t ` + sqlOpenTurns + `AND t.id = ?)`
 )
 
@@ -32,10 +33,26 @@ func (t *tx) begun() error {
 	return err
 }
 
-// last reads the last number of the outbox.
+// last reads the last number of the outbox. If another process has written since, what is remembered of the messages counts
+// no more.
 func (t *tx) last() error {
-	var floor int64
-	return t.row(sqlSeqs).Scan(&floor, &t.seq)
+	var floor, seq int64
+	if err := t.row(t.db.on.dialect().last).Scan(&floor, &seq); err != nil {
+		return err
+	}
+	if seq != t.seq {
+		t.maxDoc = 0
+	}
+	t.seq, t.stored = seq, seq
+	return nil
+}
+
+// note writes down the last number of the outbox.
+func (t *tx) note() error {
+	if t.seq == t.stored {
+		return nil
+	}
+	return t.exec(`UPDATE setting SET value = ? WHERE key = 'outbox_last'`, strconv.FormatInt(t.seq, 10))
 }
 
 // Follow implements store.Feed.

@@ -11,19 +11,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// Info describes a database file.
+// Info describes a database.
 type Info struct {
 	ID     string // identity of the data, "" if the file was never opened
 	Schema int    // version of its schema, 0 = empty
 	Newest int    // version that this program brings it to
-	Size   int64  // of the file in bytes
+	Size   int64  // in bytes
 }
 
 // Inspect describes a database file and changes nothing. A missing file is os.ErrNotExist. A file that is damaged, of
 // another program or of a newer version is an error that names the file and the remedy. Any goroutine may call Inspect,
 // also while a server has the file open.
 func Inspect(ctx context.Context, path string) (Info, error) {
-	all, err := loadMigrations()
+	all, err := loadMigrations(&sqliteDialect)
 	if err != nil {
 		return Info{}, err
 	}
@@ -37,7 +37,7 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 		return info, nil
 	}
 	err = readOnly(ctx, path, func(conn *sql.Conn) error {
-		if info.Schema, err = schemaVersion(ctx, conn, path, info.Newest); err != nil || info.Schema == 0 {
+		if info.Schema, err = schemaVersion(ctx, conn, &sqliteDialect, path, info.Newest); err != nil || info.Schema == 0 {
 			return err
 		}
 		err := conn.QueryRowContext(ctx, `SELECT value FROM setting WHERE key = 'store_id'`).Scan(&info.ID)

@@ -24,7 +24,7 @@ const (
 		VALUES (?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlBindFile = `UPDATE attachment SET seq = ?, pos = ? WHERE id = ? AND conversation = ? AND uploader_kind = ? AND uploader_id = ?
 		AND seq = 0 AND state <> 'refused'`
-	sqlUploads = `SELECT coalesce(sum(CASE WHEN created >= ?1 THEN size END), 0), coalesce(sum(created >= ?1), 0), coalesce(sum(seq = 0), 0)
+	sqlUploads = `SELECT coalesce(sum(CASE WHEN created >= ?1 THEN size END), 0), count(CASE WHEN created >= ?1 THEN 1 END), count(CASE WHEN seq = 0 THEN 1 END)
 		FROM attachment WHERE uploader_kind = ?2 AND uploader_id = ?3 AND (created >= ?1 OR seq = 0)`
 )
 
@@ -99,7 +99,7 @@ func (db *DB) DecideAttachment(ctx context.Context, id string, ok bool) (store.A
 func (db *DB) DropLoose(ctx context.Context, before int64, limit int) ([]store.Attachment, error) {
 	dropped := make(chan []store.Attachment, 1) // as in DecideAttachment
 	err := db.write(ctx, func(t *tx) error {
-		loose, err := t.files(sqlLooseUntil, before, limit)
+		loose, err := all(t, scanFile, sqlLooseUntil, before, limit)
 		if err != nil {
 			return err
 		}
@@ -141,27 +141,6 @@ func (db *DB) Secret(ctx context.Context, name string) ([]byte, error) {
 		err = errors.New("sqlite: secret " + name + " has another length")
 	}
 	return key, err
-}
-
-func (t *tx) files(query string, args ...any) ([]store.Attachment, error) {
-	s, err := t.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.QueryContext(context.Background(), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var all []store.Attachment
-	for rows.Next() {
-		a, err := scanFile(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
-	}
-	return all, rows.Err()
 }
 
 // bind makes files part of a message. They must be the sender's own, of the same conversation, and not sent before.

@@ -19,25 +19,25 @@ const (
 	sqlInsertHook = `INSERT INTO webhook (id, workspace, url, types, site, secrets, private, by_id, by_name, created, position, failing, failure, lost)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', 0)`
 	sqlUpdateHook = `UPDATE webhook SET url = ?, types = ?, site = ?, secrets = ?, private = ? WHERE id = ?`
-	sqlMoveHook   = `UPDATE webhook SET position = max(position, ?), failing = ?, failure = ?, lost = lost + ? WHERE id = ?`
+	sqlMoveHook   = `UPDATE webhook SET position = greatest(position, ?), failing = ?, failure = ?, lost = lost + ? WHERE id = ?`
 	sqlDropHook   = `DELETE FROM hook_event WHERE conversation = ?`
 
 	sqlDue = `SELECT ` + heldColumns + ` FROM hook_event e WHERE e.webhook = ?1 AND e.dead = 0 AND e.due <= ?2 AND NOT EXISTS (SELECT 1 FROM hook_event x
 		WHERE x.webhook = e.webhook AND x.dead = 0 AND x.conversation = e.conversation AND x.contact = e.contact AND x.seq < e.seq) ORDER BY e.due, e.seq LIMIT ?3`
-	sqlLanes     = `SELECT DISTINCT iif(conversation = '', contact, conversation) FROM hook_event WHERE webhook = ? AND dead = 0`
-	sqlHookQueue = `SELECT count(*), coalesce(min(iif(due > ?2, due, NULL)), 0) FROM hook_event WHERE webhook = ?1 AND dead = 0`
+	sqlLanes     = `SELECT DISTINCT CASE conversation WHEN '' THEN contact ELSE conversation END FROM hook_event WHERE webhook = ? AND dead = 0`
+	sqlHookQueue = `SELECT count(*), coalesce(min(CASE WHEN due > ?2 THEN due END), 0) FROM hook_event WHERE webhook = ?1 AND dead = 0`
 	sqlHeld      = `SELECT (SELECT count(*) FROM hook_event WHERE webhook = w.id AND dead = 0), (SELECT count(*) FROM hook_event WHERE webhook = w.id AND dead > 0),
-		max(0, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) - w.position),
+		greatest(0, (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_last') - w.position),
 		coalesce((SELECT min(created) FROM hook_event WHERE webhook = w.id AND dead = 0),
-			(SELECT created FROM outbox WHERE seq > max(w.position, (SELECT CAST(value AS INTEGER) FROM setting WHERE key = 'outbox_floor')) ORDER BY seq LIMIT 1), 0)
+			(SELECT created FROM outbox WHERE seq > greatest(w.position, (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor')) ORDER BY seq LIMIT 1), 0)
 		FROM webhook w WHERE w.id = ?`
 	sqlDead = `SELECT ` + heldColumns + ` FROM hook_event WHERE webhook = ? AND dead > 0 ORDER BY seq DESC LIMIT ?`
 	sqlKeep = `INSERT INTO hook_event (webhook, ` + heldColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (webhook, seq) DO UPDATE SET attempts = excluded.attempts, due = excluded.due, dead = excluded.dead, failure = excluded.failure`
 	sqlDone     = `DELETE FROM hook_event WHERE webhook = ? AND seq = ?`
-	sqlDeadOver = `DELETE FROM hook_event WHERE webhook = ?1 AND dead > 0 AND seq IN (SELECT seq FROM hook_event WHERE webhook = ?1 AND dead > 0 ORDER BY seq DESC LIMIT -1 OFFSET ?2)`
-	sqlRetry    = `UPDATE hook_event SET dead = 0, due = 0 WHERE webhook = ?1 AND dead > 0 AND (?2 = 0 OR seq = ?2)`
-	sqlDiscard  = `DELETE FROM hook_event WHERE webhook = ?1 AND dead > 0 AND (?2 = 0 OR seq = ?2)`
+	sqlDeadOver = `DELETE FROM hook_event WHERE webhook = ?1 AND dead > 0 AND seq IN (SELECT seq FROM hook_event WHERE webhook = ?1 AND dead > 0 ORDER BY seq DESC LIMIT 9223372036854775807 OFFSET ?2)`
+	sqlRetry    = `UPDATE hook_event SET dead = 0, due = 0 WHERE webhook = ?1 AND dead > 0 AND (CAST(?2 AS BIGINT) = 0 OR seq = ?2)`
+	sqlDiscard  = `DELETE FROM hook_event WHERE webhook = ?1 AND dead > 0 AND (CAST(?2 AS BIGINT) = 0 OR seq = ?2)`
 )
 
 func scanHook(r scanner) (store.Webhook, error) {

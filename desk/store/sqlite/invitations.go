@@ -121,6 +121,6 @@ func (db *DB) AcceptInvitation(ctx context.Context, token store.Token, a store.A
 // RevokeInvitation implements store.InvitationWrites.
 func (db *DB) RevokeInvitation(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`UPDATE invitation SET ended = max(?, 1) WHERE id = ? AND ended = 0`, t.now(), id))
+		return one(t.change(`UPDATE invitation SET ended = ? WHERE id = ? AND ended = 0`, max(t.now(), 1), id))
 	})
 }

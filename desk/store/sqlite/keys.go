@@ -77,7 +77,7 @@ func (db *DB) CreateAPIKey(ctx context.Context, k store.APIKey, token store.Toke
 // RevokeAPIKey implements store.KeyWrites.
 func (db *DB) RevokeAPIKey(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`UPDATE api_key SET revoked = max(?, 1) WHERE id = ? AND revoked = 0`, t.now(), id))
+		return one(t.change(`UPDATE api_key SET revoked = ? WHERE id = ? AND revoked = 0`, max(t.now(), 1), id))
 	})
 }
 

@@ -6,6 +6,9 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
+const sqlSetLogo = `INSERT INTO site_logo (site, hash, type, width, height, content) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (site) DO UPDATE SET
+	hash = excluded.hash, type = excluded.type, width = excluded.width, height = excluded.height, content = excluded.content`
+
 // Logo implements store.Reader.
 func (r *reader) Logo(ctx context.Context, site, hash string) (l store.Logo, err error) {
 	err = r.db.QueryRowContext(ctx, `SELECT hash, type, width, height, content FROM site_logo WHERE hash = ? AND site = (SELECT id FROM site WHERE key = ?)`, hash, site).
@@ -21,7 +24,7 @@ func (t *tx) setLogo(s *store.Site) error {
 	case l.Hash == "":
 		return t.exec(`DELETE FROM site_logo WHERE site = ?`, s.ID)
 	case l.Content != nil:
-		return t.exec(`REPLACE INTO site_logo (site, hash, type, width, height, content) VALUES (?, ?, ?, ?, ?, ?)`, s.ID, l.Hash, l.Type, l.Width, l.Height, l.Content)
+		return t.exec(sqlSetLogo, s.ID, l.Hash, l.Type, l.Width, l.Height, l.Content)
 	}
 	var kept int
 	err := t.row(`SELECT count(*) FROM site_logo WHERE site = ? AND hash = ?`, s.ID, l.Hash).Scan(&kept)

@@ -22,11 +22,11 @@ const (
 	sqlSealMail   = `UPDATE mail SET upto = (SELECT c.last_pseq FROM conversation c WHERE c.id = mail.conversation) WHERE id = ? AND upto = 0 AND state = 'queued'
 		AND kind IN ('answers', 'transcript')`
 	sqlMailSent  = `DELETE FROM mail WHERE id = ? AND state = 'queued'`
-	sqlDelayMail = `UPDATE mail SET due = ?1, attempts = attempts + (?2 <> ''), error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
+	sqlDelayMail = `UPDATE mail SET due = ?1, attempts = attempts + CASE ?2 WHEN '' THEN 0 ELSE 1 END, error = CASE ?2 WHEN '' THEN error ELSE ?2 END,
 		upto = CASE kind WHEN 'transcript' THEN 0 ELSE upto END WHERE id = ?3 AND state = 'queued'`
 	sqlGiveUpMail = `UPDATE mail SET state = 'dead', due = ?1, attempts = attempts + 1, error = ?2 WHERE id = ?3 AND state = 'queued'`
 	sqlExpireMail = `UPDATE mail SET state = 'dead', due = ?1, error = ?2 WHERE state = 'queued' AND expires <= ?1`
-	sqlOldMails   = `DELETE FROM mail WHERE state = 'dead' AND (due < ? OR id IN (SELECT id FROM mail WHERE state = 'dead' ORDER BY due DESC, id DESC LIMIT -1 OFFSET ?))`
+	sqlOldMails   = `DELETE FROM mail WHERE state = 'dead' AND (due < ? OR id IN (SELECT id FROM mail WHERE state = 'dead' ORDER BY due DESC, id DESC LIMIT 9223372036854775807 OFFSET ?))`
 	sqlRetryMail  = `UPDATE mail SET state = 'queued', attempts = 0, due = ?, expires = ?,
 		upto = CASE kind WHEN 'transcript' THEN 0 ELSE upto END WHERE id = ? AND state = 'dead'`
 	sqlDropMail = `DELETE FROM mail WHERE id = ? AND state = 'dead'`

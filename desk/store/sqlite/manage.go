@@ -215,15 +215,18 @@ func (db *DB) SetGroups(ctx context.Context, agent string, groups []string) erro
 // join puts an agent into a group. The error is ErrNotFound if one of them does not exist.
 func (t *tx) join(group, agent string) error {
 	return one(t.change(`INSERT INTO group_member (grp, agent) SELECT g.id, a.id FROM grp g, agent a WHERE g.id = ? AND a.id = ?
-		ON CONFLICT DO UPDATE SET agent = excluded.agent`, group, agent))
+		ON CONFLICT (grp, agent) DO UPDATE SET agent = excluded.agent`, group, agent))
 }
 
 // DeleteGroup implements store.Management.
 func (db *DB) DeleteGroup(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error {
-		var sites, convs, canned int
-		if err := t.row(`SELECT (SELECT count(*) FROM site s WHERE grp = ?1 OR `+sqlRuled+`), (SELECT count(*) FROM conversation WHERE grp = ?1 AND state <> 'closed'),
-			(SELECT count(*) FROM canned WHERE grp = ?1)`, id).Scan(&sites, &convs, &canned); err != nil {
+		sites, err := t.ruled(id)
+		if err != nil {
+			return err
+		}
+		var convs, canned int
+		if err := t.row(`SELECT (SELECT count(*) FROM conversation WHERE grp = ?1 AND state <> 'closed'), (SELECT count(*) FROM canned WHERE grp = ?1)`, id).Scan(&convs, &canned); err != nil {
 			return err
 		}
 		if sites+convs+canned > 0 {
@@ -289,8 +292,6 @@ func scanSite(r scanner) (store.Site, error) {
 	if window == 0 {
 		s.ReopenWindow = -1
 	}
-	if err := json.Unmarshal([]byte(settings), &s.Settings); err != nil {
-		return s, fmt.Errorf("sqlite: settings of site %s: %w", s.Key, err)
-	}
-	return s, nil
+	s.Settings, err = settingsOf(s.Key, settings)
+	return s, err
 }

@@ -17,7 +17,7 @@ const (
 	sqlMerged     = `UPDATE contact SET merged = ?, name = ?, locale = '', attributes = '{}', facts = '', note = '' WHERE id = ?`
 	sqlMergeInto  = `UPDATE contact SET attributes = ?, note = ?, locale = ?, created = ? WHERE id = ?`
 	sqlMoveFiles  = `UPDATE attachment SET uploader_id = ? WHERE uploader_kind = 'customer' AND uploader_id = ?`
-	sqlPresent    = `SELECT p.id, p.name, p.blocked FROM contact x JOIN contact p ON p.id = iif(x.merged = '', x.id, x.merged) WHERE x.id = ?`
+	sqlPresent    = `SELECT p.id, p.name, p.blocked FROM contact x JOIN contact p ON p.id = CASE x.merged WHEN '' THEN x.id ELSE x.merged END WHERE x.id = ?`
 	sqlMergedInto = `SELECT merged FROM contact WHERE id = ?`
 	sqlNote       = `SELECT note FROM contact WHERE id = ?`
 )

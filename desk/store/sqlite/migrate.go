@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql postgres/*.sql
 var migrations embed.FS
 
 type migration struct {
@@ -20,8 +20,8 @@ type migration struct {
 }
 
 // loadMigrations returns the embedded migrations in order. A file is named NNNN_what.sql. Numbers may be left out for a while.
-func loadMigrations() ([]migration, error) {
-	entries, err := fs.ReadDir(migrations, "migrations")
+func loadMigrations(d *dialect) ([]migration, error) {
+	entries, err := fs.ReadDir(migrations, d.migrations)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func loadMigrations() ([]migration, error) {
 		if last := newest(all); err != nil || version <= last {
 			return nil, fmt.Errorf("migration %s has no number above %d", e.Name(), last)
 		}
-		text, err := fs.ReadFile(migrations, "migrations/"+e.Name())
+		text, err := fs.ReadFile(migrations, d.migrations+"/"+e.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -49,13 +49,13 @@ func newest(all []migration) int {
 	return all[len(all)-1].version
 }
 
-// migrate brings the schema to the newest version, each step in its own transaction.
-func migrate(ctx context.Context, conn *sql.Conn, o *Options) error {
-	all, err := loadMigrations()
+// migrate brings the schema to the newest version, each step in its own transaction. The place is for errors.
+func migrate(ctx context.Context, conn *sql.Conn, d *dialect, place string, o *Options) error {
+	all, err := loadMigrations(d)
 	if err != nil {
 		return err
 	}
-	have, err := schemaVersion(ctx, conn, o.Path, newest(all))
+	have, err := schemaVersion(ctx, conn, d, place, newest(all))
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func migrate(ctx context.Context, conn *sql.Conn, o *Options) error {
 		if done[m.version] {
 			continue
 		}
-		if err := apply(ctx, conn, m, o.Now()); err != nil {
+		if err := apply(ctx, conn, d, m, o.Now()); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
 	}
@@ -97,34 +97,34 @@ func applied(ctx context.Context, conn *sql.Conn, version int) (map[int]bool, er
 
 // schemaVersion returns the version of the schema, 0 for an empty database. A database of another program, or newer than
 // newest, is an error.
-func schemaVersion(ctx context.Context, conn *sql.Conn, path string, newest int) (int, error) {
+func schemaVersion(ctx context.Context, conn *sql.Conn, d *dialect, place string, newest int) (int, error) {
 	var tables, ours int
-	err := conn.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
+	err := conn.QueryRowContext(ctx, d.tables).Scan(&tables, &ours)
 	if err != nil || tables == 0 {
 		return 0, err
 	}
 	if ours == 0 {
-		return 0, &ownError{fmt.Sprintf("sqlite: %s is a database of another program: choose another data directory", path)}
+		return 0, &ownError{fmt.Sprintf("store: %s is a database of another program: choose another %s", place, d.elsewhere)}
 	}
 	var version int
 	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&version)
 	if err == nil && version > newest {
-		err = &ownError{fmt.Sprintf("sqlite: database %s has schema version %d, this program knows up to %d: start a newer eddy, or another data directory",
-			path, version, newest)}
+		err = &ownError{fmt.Sprintf("store: database %s has schema version %d, this program knows up to %d: start a newer eddy, or another %s",
+			place, version, newest, d.elsewhere)}
 	}
 	return version, err
 }
 
-func apply(ctx context.Context, conn *sql.Conn, m migration, now time.Time) error {
-	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
+func apply(ctx context.Context, conn *sql.Conn, d *dialect, m migration, now time.Time) error {
+	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
 		return err
 	}
-	_, err := conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT`)
+	_, err := conn.ExecContext(ctx, d.versions)
 	if err == nil {
 		_, err = conn.ExecContext(ctx, m.sql)
 	}
 	if err == nil {
-		_, err = conn.ExecContext(ctx, `INSERT INTO schema_version (version, applied) VALUES (?, ?)`, m.version, now.UnixMilli())
+		_, err = conn.ExecContext(ctx, d.rewrite(`INSERT INTO schema_version (version, applied) VALUES (?, ?)`), m.version, now.UnixMilli())
 	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, `COMMIT`)

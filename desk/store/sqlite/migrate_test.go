@@ -24,12 +24,12 @@ func oldDatabase(t *testing.T, path string, version int, queries ...string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	all, err := loadMigrations()
+	all, err := loadMigrations(&sqliteDialect)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all[:version] {
-		if err := apply(t.Context(), conn, m, time.UnixMilli(1)); err != nil {
+		if err := apply(t.Context(), conn, &sqliteDialect, m, time.UnixMilli(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestMigrateWhoTakesChats(t *testing.T) {
 // TestMigrateLateNumber: a migration whose number was left out comes when it is there, also to a database that has later ones.
 func TestMigrateLateNumber(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "desk.db")
-	all, err := loadMigrations()
+	all, err := loadMigrations(&sqliteDialect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestMigrateLateNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range all[late:] {
-		if err := apply(t.Context(), conn, m, time.UnixMilli(1)); err != nil {
+		if err := apply(t.Context(), conn, &sqliteDialect, m, time.UnixMilli(1)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 const (
 	rowColumns = `seq, id, type, site, conversation, contact, event, tags, created, target`
 
-	sqlOutbox = `SELECT ` + rowColumns + ` FROM outbox WHERE seq > max(?, (SELECT CAST(value AS INTEGER) FROM setting WHERE key = 'outbox_floor'))
+	sqlOutbox = `SELECT ` + rowColumns + ` FROM outbox WHERE seq > greatest(CAST(? AS BIGINT), (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor'))
 		ORDER BY seq LIMIT ?`
-	sqlSeqs       = `SELECT CAST(s.value AS INTEGER), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) FROM setting s WHERE s.key = 'outbox_floor'`
-	sqlOldest     = `SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq, created FROM outbox ORDER BY seq LIMIT ?) WHERE created < ? OR seq <= ?`
+	sqlSeqs       = `SELECT (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor'), CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_last'`
+	sqlOldest     = `SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq, created FROM outbox ORDER BY seq LIMIT ?) o WHERE created < ? OR seq <= ?`
 	sqlTrim       = `DELETE FROM outbox WHERE seq <= ?`
 	sqlRaise      = `UPDATE setting SET value = ? WHERE key = 'outbox_floor'`
 	sqlAnyContact = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ?`

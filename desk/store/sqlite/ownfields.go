@@ -14,18 +14,19 @@ import (
 const (
 	ownColumns = `key, label, kind, choices, see, edit, position`
 
-	sqlOwnFields  = `SELECT ` + ownColumns + ` FROM own_field ORDER BY position, label, key`
-	sqlOwnField   = `SELECT ` + ownColumns + ` FROM own_field WHERE key = ?`
-	sqlNewField   = `INSERT INTO own_field (key, workspace, label, kind, choices, see, edit, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlSetField   = `UPDATE own_field SET label = ?, kind = ?, choices = ?, see = ?, edit = ?, position = ? WHERE key = ?`
-	sqlFieldUse   = `SELECT count(*) FROM contact_value WHERE field = ?`
-	sqlChoiceUse  = `SELECT count(*) FROM contact_value WHERE field = ?1 AND lower(substr(value, 1, 100)) = lower(?2) AND value = ?2`
-	sqlDropUse    = `DELETE FROM contact_value WHERE field = ?1 AND contact IN (SELECT contact FROM contact_value WHERE field = ?1 LIMIT ?2)`
-	sqlValuesOf   = `SELECT field, value FROM contact_value WHERE contact = ?`
-	sqlSetValue   = `INSERT INTO contact_value (contact, field, value) VALUES (?1, ?2, ?3) ON CONFLICT (contact, field) DO UPDATE SET value = ?3 WHERE value <> ?3`
+	sqlOwnFields = `SELECT ` + ownColumns + ` FROM own_field ORDER BY position, label, key`
+	sqlOwnField  = `SELECT ` + ownColumns + ` FROM own_field WHERE key = ?`
+	sqlNewField  = `INSERT INTO own_field (key, workspace, label, kind, choices, see, edit, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlSetField  = `UPDATE own_field SET label = ?, kind = ?, choices = ?, see = ?, edit = ?, position = ? WHERE key = ?`
+	sqlFieldUse  = `SELECT count(*) FROM contact_value WHERE field = ?`
+	sqlChoiceUse = `SELECT count(*) FROM contact_value WHERE field = ?1 AND lower(substr(value, 1, 100)) = lower(?2) AND value = ?2`
+	sqlDropUse   = `DELETE FROM contact_value WHERE field = ?1 AND contact IN (SELECT contact FROM contact_value WHERE field = ?1 LIMIT ?2)`
+	sqlValuesOf  = `SELECT field, value FROM contact_value WHERE contact = ?`
+	sqlSetValue  = `INSERT INTO contact_value (contact, field, value) VALUES (?, ?, ?)
+		ON CONFLICT (contact, field) DO UPDATE SET value = excluded.value WHERE contact_value.value <> excluded.value`
 	sqlDropValue  = `DELETE FROM contact_value WHERE contact = ? AND field = ?`
 	sqlDropValues = `DELETE FROM contact_value WHERE contact = ?`
-	sqlMoveValues = `INSERT OR IGNORE INTO contact_value (contact, field, value) SELECT ?, field, value FROM contact_value WHERE contact = ?`
+	sqlMoveValues = `INSERT INTO contact_value (contact, field, value) SELECT ?, field, value FROM contact_value WHERE contact = ? ON CONFLICT DO NOTHING`
 )
 
 func scanOwnField(r scanner) (f store.OwnField, err error) {

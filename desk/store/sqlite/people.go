@@ -131,7 +131,7 @@ func contactsWith(q *store.ContactQuery) (query string, args []any) {
 		having(q, &query, &args)
 		return query + last, append(args, contactsLooked)
 	}
-	query = `SELECT ` + contactColumns + `, 1 FROM contact p WHERE p.id IN (SELECT k.contact FROM contact_key k WHERE k.key >= ? AND k.key < ?) AND p.id < ? AND p.` + isThere
+	query = `SELECT ` + contactColumns + `, TRUE FROM contact p WHERE p.id IN (SELECT k.contact FROM contact_key k WHERE k.key >= ? AND k.key < ?) AND p.id < ? AND p.` + isThere
 	args = []any{keys[0], end(keys[0]), q.Cursor}
 	for _, key := range keys[1:] {
 		query += ` AND EXISTS (SELECT 1 FROM contact_key k WHERE k.contact = p.id AND k.key >= ? AND k.key < ?)`

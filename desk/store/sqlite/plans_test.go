@@ -82,7 +82,7 @@ var mayBeScanned = []struct{ part, why string }{
 	{"FROM outbox ORDER BY seq LIMIT", "the oldest rows, as many as the limit says"},
 	{"EXCEPT SELECT", "the check of the reports, which is run by hand"},
 	{"FROM message WHERE conversation = ? ORDER BY seq LIMIT", "the oldest messages, as many as the limit says"},
-	{"json_group_array(a)", "the last texts of the customer, when a conversation is routed"},
+	{"SELECT meta, body FROM message", "the last texts of the customer, when a conversation is routed"},
 	{"sum(a.size)", "what all files take, once in a round of the keeper"},
 }
 
@@ -119,7 +119,7 @@ func plan(t *testing.T, conn *sql.Conn, query string) (steps []string) {
 			break
 		}
 	}
-	rows, err := conn.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+query, make([]any, n)...)
+	rows, err := conn.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+sqliteDialect.rewrite(query), make([]any, n)...)
 	if err != nil {
 		t.Fatal(query, err)
 	}

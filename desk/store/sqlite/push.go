@@ -15,9 +15,9 @@ const (
 	sqlMovePush  = `DELETE FROM push_subscription WHERE endpoint = ? AND login <> ?`
 	sqlSavePush  = `INSERT INTO push_subscription (login, endpoint, key, auth, locale, saved) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (login) DO UPDATE SET endpoint = excluded.endpoint, key = excluded.key, auth = excluded.auth, saved = excluded.saved,
-			locale = iif(excluded.locale = '', locale, excluded.locale)`
+			locale = CASE excluded.locale WHEN '' THEN push_subscription.locale ELSE excluded.locale END`
 	sqlOldPushes = `DELETE FROM push_subscription WHERE login IN (SELECT p.login FROM agent_session s JOIN push_subscription p ON p.login = s.token
-		WHERE s.agent = ? ORDER BY p.login = ? DESC, p.saved DESC LIMIT -1 OFFSET ?)`
+		WHERE s.agent = ? ORDER BY p.login = ? DESC, p.saved DESC LIMIT 9223372036854775807 OFFSET ?)`
 	sqlDropPush    = `DELETE FROM push_subscription WHERE login = ?1 AND ?2 IN ('', endpoint)`
 	sqlDropPushes  = `DELETE FROM push_subscription WHERE login IN (SELECT token FROM agent_session WHERE agent = ?)`
 	sessionHasPush = `EXISTS (SELECT 1 FROM push_subscription WHERE login = s.token)`

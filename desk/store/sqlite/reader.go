@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -25,14 +24,12 @@ type reader struct{ db *statements }
 
 var _ store.Reader = (*reader)(nil)
 
-func openReader(o Options) (*reader, error) {
-	db, err := sql.Open("sqlite", o.dsn("query_only(1)"))
+func openReader(on engine, n int, class readerClass) (*reader, error) {
+	db, err := on.reader(n, class)
 	if err != nil {
-		return nil, explain(o.Path, err)
+		return nil, err
 	}
-	db.SetMaxOpenConns(o.Readers)
-	db.SetMaxIdleConns(o.Readers)
-	return &reader{newStatements(db)}, nil
+	return &reader{newStatements(db, on.dialect())}, nil
 }
 
 func (r *reader) convs(ctx context.Context, query string, args ...any) ([]store.Conversation, error) {
@@ -164,7 +161,7 @@ func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) 
 }
 
 const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled, a.skills, a.languages, a.email,
-	coalesce((SELECT NOT t.accepting FROM agent_state t WHERE t.agent = a.id), 0), EXISTS (SELECT 1 FROM agent_factor f WHERE f.agent = a.id),
+	coalesce((SELECT NOT t.accepting FROM agent_state t WHERE t.agent = a.id), FALSE), EXISTS (SELECT 1 FROM agent_factor f WHERE f.agent = a.id),
 	EXISTS (SELECT 1 FROM agent_identity n WHERE n.agent = a.id)`
 
 // scanAgent reads agentColumns, and the columns after them into more.

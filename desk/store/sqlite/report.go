@@ -84,23 +84,24 @@ func (r *reader) Minutes(ctx context.Context, since int64) ([]store.Minute, erro
 	return list(ctx, r.db, func(s scanner) (m store.Minute, err error) {
 		err = s.Scan(&m.At, &m.Group, &m.Arrived, &m.Left, &m.Waited)
 		return m, err
-	}, `SELECT slot, grp, sum(iif(measure = 'arrived', n, 0)), sum(iif(measure = 'wait', n, 0)), sum(iif(measure = 'wait', total, 0))
+	}, `SELECT slot, grp, sum(CASE measure WHEN 'arrived' THEN n ELSE 0 END), sum(CASE measure WHEN 'wait' THEN n ELSE 0 END),
+		sum(CASE measure WHEN 'wait' THEN total ELSE 0 END)
 		FROM rollup_1m WHERE slot >= ? GROUP BY slot, grp ORDER BY slot, grp`, since)
 }
 
 // sqlRight is what each roll-up has to be, and wrongKeys the keys of a table's rows that are something else.
 const (
 	sqlRight = `SELECT ` + rollKey + `, sum(n) AS n, sum(total) AS total FROM (
-		SELECT ` + rollKey + `, n, total FROM counted UNION ALL SELECT ` + rollKey + `, n, total FROM rollup_gone WHERE tag = '') GROUP BY ` + rollKey
-	sqlRightTags = `SELECT tag, ` + rollKey + `, sum(n) AS n, sum(total) AS total FROM (
-		SELECT t.tag, ` + soloKey + `, l.n, l.total` + tagRows + ` UNION ALL SELECT tag, ` + rollKey + `, n, total FROM rollup_gone WHERE tag <> '') GROUP BY tag, ` + rollKey
+		SELECT ` + rollKey + `, n, total FROM counted UNION ALL SELECT ` + rollKey + `, n, total FROM rollup_gone WHERE tag = '') x GROUP BY ` + rollKey
+	sqlRightTags = `SELECT ` + tagKey + `, sum(n) AS n, sum(total) AS total FROM (
+		SELECT t.tag, ` + soloKey + `, l.n, l.total` + tagRows + ` UNION ALL SELECT ` + tagKey + `, n, total FROM rollup_gone WHERE tag <> '') x GROUP BY ` + tagKey
 	sqlHave     = `SELECT ` + rollKey + `, n, total FROM rollup_15m WHERE n <> 0`
-	sqlHaveTags = `SELECT tag, ` + rollKey + `, n, total FROM rollup_tag_15m WHERE n <> 0`
+	sqlHaveTags = `SELECT ` + tagKey + `, n, total FROM rollup_tag_15m WHERE n <> 0`
 )
 
 func sqlWrong(key, have, right string) string {
-	return `SELECT count(*) FROM (SELECT ` + key + ` FROM (SELECT * FROM (` + have + `) EXCEPT SELECT * FROM (` + right + `))
-		UNION SELECT ` + key + ` FROM (SELECT * FROM (` + right + `) EXCEPT SELECT * FROM (` + have + `)))`
+	return `SELECT count(*) FROM (SELECT ` + key + ` FROM (SELECT * FROM (` + have + `) h EXCEPT SELECT * FROM (` + right + `) r) a
+		UNION SELECT ` + key + ` FROM (SELECT * FROM (` + right + `) r EXCEPT SELECT * FROM (` + have + `) h) b) c`
 }
 
 // Recount implements store.ReportWrites.
@@ -119,7 +120,7 @@ func (db *DB) Recount(ctx context.Context) (int, error) {
 
 func (t *tx) recount() (wrong int, err error) {
 	for _, table := range []struct{ name, key, have, right string }{
-		{`rollup_15m`, rollKey, sqlHave, sqlRight}, {`rollup_tag_15m`, `tag, ` + rollKey, sqlHaveTags, sqlRightTags},
+		{`rollup_15m`, rollKey, sqlHave, sqlRight}, {`rollup_tag_15m`, tagKey, sqlHaveTags, sqlRightTags},
 	} {
 		var n int
 		if err := t.row(sqlWrong(table.key, table.have, table.right)).Scan(&n); err != nil {

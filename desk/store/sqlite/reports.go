@@ -56,7 +56,7 @@ func (r *reader) Assignments(ctx context.Context, conv string) ([]store.Assignme
 // Closings implements store.Reader.
 func (r *reader) Closings(ctx context.Context, since int64) (store.Closings, error) {
 	var c store.Closings
-	err := r.db.QueryRowContext(ctx, `SELECT count(*) - coalesce(sum(abandoned), 0), coalesce(sum(abandoned), 0)
+	err := r.db.QueryRowContext(ctx, `SELECT count(CASE WHEN NOT abandoned THEN 1 END), count(CASE WHEN abandoned THEN 1 END)
 		FROM conversation WHERE state = 'closed' AND closed_at >= ?`, since).Scan(&c.Served, &c.Abandoned)
 	return c, err
 }

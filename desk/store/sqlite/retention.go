@@ -12,8 +12,7 @@ const (
 	sqlFilesHeld = `SELECT ` + fileColumns + fileFrom + `WHERE a.conversation = ? ORDER BY a.id LIMIT ?`
 	sqlDropFiles = `DELETE FROM attachment WHERE id IN (SELECT id FROM attachment WHERE conversation = ? LIMIT ?)`
 	sqlDropTurns = `DELETE FROM bot_turn WHERE id IN (SELECT id FROM bot_turn WHERE conversation = ? LIMIT ?)`
-	sqlFirstSeqs = `SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM message WHERE conversation = ? ORDER BY seq LIMIT ?)`
-	sqlDropWords = `DELETE FROM message_words WHERE rowid IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`
+	sqlFirstSeqs = `SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM message WHERE conversation = ? ORDER BY seq LIMIT ?) m`
 	sqlDropMsgs  = `DELETE FROM message WHERE conversation = ? AND seq <= ?`
 	sqlDropTags  = `DELETE FROM conversation_tag WHERE conversation = ?`
 	sqlDropSeats = `DELETE FROM assignment WHERE conversation = ?`
@@ -75,7 +74,7 @@ func (t *tx) dropConv(c *store.Conversation, limit int, d *store.Dropped) (int, 
 // dropParts removes at most limit files, turns and messages of a conversation. It returns the files and how many rows
 // that were.
 func (t *tx) dropParts(conv string, limit int) (files []store.Attachment, rows int, err error) {
-	if files, err = t.files(sqlFilesHeld, conv, limit); err != nil {
+	if files, err = all(t, scanFile, sqlFilesHeld, conv, limit); err != nil {
 		return nil, 0, err
 	}
 	for _, query := range []string{sqlDropFiles, sqlDropTurns} {
@@ -89,7 +88,7 @@ func (t *tx) dropParts(conv string, limit int) (files []store.Attachment, rows i
 	if err := t.row(sqlFirstSeqs, conv, limit-rows).Scan(&last); err != nil {
 		return nil, 0, err
 	}
-	if err := t.exec(sqlDropWords, conv, last); err != nil {
+	if err := t.exec(t.db.on.dialect().dropWords, conv, last); err != nil {
 		return nil, 0, err
 	}
 	n, err := t.change(sqlDropMsgs, conv, last)

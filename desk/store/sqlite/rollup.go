@@ -1,31 +1,38 @@
 package sqlite
 
 import (
+	"errors"
+
 	"github.com/go-eddy/eddy/desk/store"
 )
 
 const (
-	rollKey  = `slot, site, grp, agent, measure, bucket`
-	rollMore = ` ON CONFLICT DO UPDATE SET n = n + excluded.n, total = total + excluded.total`
-	tagRows  = ` FROM counted l JOIN conversation_tag t ON t.conversation = l.conversation`
-	soloKey  = `l.slot, l.site, l.grp, l.agent, l.measure, l.bucket`
+	rollKey = `slot, site, grp, agent, measure, bucket`
+	tagKey  = `tag, ` + rollKey
+	tagRows = ` FROM counted l JOIN conversation_tag t ON t.conversation = l.conversation`
+	soloKey = `l.slot, l.site, l.grp, l.agent, l.measure, l.bucket`
 
-	sqlRollQuarter = `INSERT INTO rollup_15m (` + rollKey + `, n, total) VALUES (?, ?, ?, ?, ?, ?, ?, ?)` + rollMore
-	sqlRollTags    = `INSERT INTO rollup_tag_15m (` + rollKey + `, n, total, tag) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, tag FROM conversation_tag WHERE conversation = ?9` + rollMore
-	sqlCounted     = `INSERT INTO counted (` + rollKey + `, n, total, conversation) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)` + rollMore
-	sqlRollMinute  = `INSERT INTO rollup_1m (slot, grp, measure, n, total) VALUES (?, ?, ?, 1, ?)` + rollMore
-	sqlRollForget  = `DELETE FROM rollup_1m WHERE slot < ?`
-	sqlAnswered    = `UPDATE conversation SET answered_at = ? WHERE id = ?`
-	sqlTarget      = `SELECT coalesce((SELECT settings ->> '$.target' FROM grp WHERE id = ?), 0)`
+	addQuarter = ` ON CONFLICT (` + rollKey + `) DO UPDATE SET n = rollup_15m.n + excluded.n, total = rollup_15m.total + excluded.total`
+	addTags    = ` ON CONFLICT (` + tagKey + `) DO UPDATE SET n = rollup_tag_15m.n + excluded.n, total = rollup_tag_15m.total + excluded.total`
+
+	sqlRollQuarter = `INSERT INTO rollup_15m (` + rollKey + `, n, total) VALUES (?, ?, ?, ?, ?, ?, ?, ?)` + addQuarter
+	sqlRollTags    = `INSERT INTO rollup_tag_15m (` + rollKey + `, n, total, tag) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, tag FROM conversation_tag WHERE conversation = ?9` + addTags
+	sqlCounted     = `INSERT INTO counted (` + rollKey + `, n, total, conversation) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (conversation, ` + rollKey + `) DO UPDATE SET n = counted.n + excluded.n, total = counted.total + excluded.total`
+	sqlRollMinute = `INSERT INTO rollup_1m (slot, grp, measure, n, total) VALUES (?, ?, ?, 1, ?)
+		ON CONFLICT (slot, grp, measure) DO UPDATE SET n = rollup_1m.n + excluded.n, total = rollup_1m.total + excluded.total`
+	sqlRollForget = `DELETE FROM rollup_1m WHERE slot < ?`
+	sqlAnswered   = `UPDATE conversation SET answered_at = ? WHERE id = ?`
 
 	ofRating  = ` WHERE l.conversation = ? AND l.measure = '` + store.MeasureRated + `'`
-	sqlUnrate = `INSERT INTO rollup_15m (` + rollKey + `, n, total) SELECT ` + rollKey + `, -n, -total FROM counted l` + ofRating + rollMore
-	sqlUntag  = `INSERT INTO rollup_tag_15m (` + rollKey + `, n, total, tag) SELECT ` + soloKey + `, -l.n, -l.total, t.tag` + tagRows + ofRating + rollMore
+	sqlUnrate = `INSERT INTO rollup_15m (` + rollKey + `, n, total) SELECT ` + rollKey + `, -n, -total FROM counted l` + ofRating + addQuarter
+	sqlUntag  = `INSERT INTO rollup_tag_15m (` + rollKey + `, n, total, tag) SELECT ` + soloKey + `, -l.n, -l.total, t.tag` + tagRows + ofRating + addTags
 	sqlForget = `DELETE FROM counted AS l` + ofRating
-	sqlTagged = `INSERT INTO rollup_tag_15m (` + rollKey + `, n, total, tag) SELECT ` + rollKey + `, ?2 * n, ?2 * total, ?3 FROM counted WHERE conversation = ?1` + rollMore
+	sqlTagged = `INSERT INTO rollup_tag_15m (` + rollKey + `, n, total, tag) SELECT ` + rollKey + `, ?2 * n, ?2 * total, ?3 FROM counted WHERE conversation = ?1` + addTags
 
 	sqlKeepGone = `INSERT INTO rollup_gone (` + rollKey + `, n, total, tag) SELECT ` + rollKey + `, n, total, '' FROM counted WHERE conversation = ?1
-		UNION ALL SELECT ` + soloKey + `, l.n, l.total, t.tag` + tagRows + ` WHERE l.conversation = ?1` + rollMore
+		UNION ALL SELECT ` + soloKey + `, l.n, l.total, t.tag` + tagRows + ` WHERE l.conversation = ?1
+		ON CONFLICT (` + tagKey + `) DO UPDATE SET n = rollup_gone.n + excluded.n, total = rollup_gone.total + excluded.total`
 	sqlUncount = `DELETE FROM counted WHERE conversation = ?`
 
 	keepMinutes = 6 * 60 * store.SlotMinute
@@ -192,8 +199,11 @@ func (t *tx) target(group string) (ms int64, err error) {
 	if group == "" {
 		return 0, nil
 	}
-	err = t.row(sqlTarget, group).Scan(&ms)
-	return ms, err
+	g, err := t.groupSettings(group)
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return g.Target, err
 }
 
 // rollRating counts the score of a conversation that is closed, in place of one that it had before.

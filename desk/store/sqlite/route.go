@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,25 +14,18 @@ const (
 	// queueOrder is the order of store.Conversation.CompareQueue; conversation_queue is its index.
 	queueOrder = `c.queued_at + c.priority * 90000, c.priority, c.id`
 
-	sqlRules   = `SELECT coalesce(settings ->> '$.rules', '') FROM site WHERE id = ?`
 	sqlAsked   = `SELECT c.page, p.attributes FROM conversation c JOIN contact p ON p.id = c.contact WHERE c.id = ?`
-	sqlAnswers = `SELECT json_group_array(a) FROM (SELECT coalesce(nullif(meta ->> '$.payload', ''), body) AS a FROM message
-		WHERE conversation = ? AND sender_kind = 'customer' AND kind = 'text' ORDER BY seq DESC LIMIT 50)`
-	// sqlRuled holds for a site s with a rule for the group ?1.
-	sqlRuled = `EXISTS (SELECT 1 FROM json_each(s.settings, '$.rules') r WHERE r.value ->> '$.group' = ?1)`
+	sqlAnswers = `SELECT meta, body FROM message WHERE conversation = ? AND sender_kind = 'customer' AND kind = 'text' ORDER BY seq DESC LIMIT 50`
 )
 
 // route lets the rules of its site decide about a conversation that enters the queue at its end. Skills of an earlier
 // entry are forgotten.
 func (t *tx) route(c *store.Conversation) error {
 	c.Skills = ""
-	var text string
-	if err := t.row(sqlRules, c.Site).Scan(&text); err != nil || text == "" {
+	settings, err := t.siteSettings(c.Site)
+	rules := settings.Rules
+	if err != nil || len(rules) == 0 {
 		return err
-	}
-	var rules []store.RouteRule
-	if err := json.Unmarshal([]byte(text), &rules); err != nil {
-		return fmt.Errorf("sqlite: rules of site %s: %w", c.Site, err)
 	}
 	facts := store.RouteFacts{Locale: c.Locale}
 	var attributes string
@@ -42,12 +36,8 @@ func (t *tx) route(c *store.Conversation) error {
 		return fmt.Errorf("sqlite: attributes of contact %s: %w", c.Contact, err)
 	}
 	if slices.ContainsFunc(rules, func(r store.RouteRule) bool { return r.Answer != "" }) {
-		var answers string
-		if err := t.row(sqlAnswers, c.ID).Scan(&answers); err != nil {
+		if facts.Answers, err = all(t, scanAnswer, sqlAnswers, c.ID); err != nil {
 			return err
-		}
-		if err := json.Unmarshal([]byte(answers), &facts.Answers); err != nil {
-			return fmt.Errorf("sqlite: answers in %s: %w", c.ID, err)
 		}
 	}
 	rule, at := store.Route(rules, &facts)
@@ -62,6 +52,51 @@ func (t *tx) route(c *store.Conversation) error {
 	}
 	c.Skills = rule.Skills
 	return nil
+}
+
+// scanAnswer reads what a customer has said: what the button means that it has pressed, or its text.
+func scanAnswer(r scanner) (answer string, err error) {
+	var m string
+	if err := r.Scan(&m, &answer); err != nil {
+		return "", err
+	}
+	var x meta
+	err = json.Unmarshal([]byte(m), &x)
+	return cmp.Or(x.Payload, answer), err
+}
+
+func (t *tx) siteSettings(site string) (s store.SiteSettings, err error) {
+	var text string
+	if err := t.row(`SELECT settings FROM site WHERE id = ?`, site).Scan(&text); err != nil {
+		return s, notFound(err)
+	}
+	return settingsOf(site, text)
+}
+
+func settingsOf(site, text string) (s store.SiteSettings, err error) {
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("sqlite: settings of site %s: %w", site, err)
+	}
+	return s, nil
+}
+
+// ruled counts the sites with a rule for a group, and those that have it themselves.
+func (t *tx) ruled(group string) (n int, err error) {
+	type site struct{ id, group, settings string }
+	sites, err := all(t, func(r scanner) (s site, err error) {
+		err = r.Scan(&s.id, &s.group, &s.settings)
+		return s, err
+	}, `SELECT id, grp, settings FROM site`)
+	for _, s := range sites {
+		settings, err := settingsOf(s.id, s.settings)
+		if err != nil {
+			return 0, err
+		}
+		if s.group == group || slices.ContainsFunc(settings.Rules, func(r store.RouteRule) bool { return r.Group == group }) {
+			n++
+		}
+	}
+	return n, err
 }
 
 // arrange sets the priority of a conversation.

@@ -50,16 +50,9 @@ func (t *tx) room(group, conv string) error {
 	if group == "" {
 		return nil
 	}
-	var settings string
-	if err := t.row(`SELECT settings FROM grp WHERE id = ?`, group).Scan(&settings); err != nil {
-		return notFound(err)
-	}
-	var g store.GroupSettings
-	if err := json.Unmarshal([]byte(settings), &g); err != nil {
-		return fmt.Errorf("sqlite: settings of group %s: %w", group, err)
-	}
-	if g.MaxQueue <= 0 {
-		return nil
+	g, err := t.groupSettings(group)
+	if err != nil || g.MaxQueue <= 0 {
+		return err
 	}
 	var n int
 	if err := t.row(sqlInLine, group, conv).Scan(&n); err != nil {
@@ -69,6 +62,17 @@ func (t *tx) room(group, conv string) error {
 		return fmt.Errorf("%w: %d of %d", store.ErrQueueFull, n, g.MaxQueue)
 	}
 	return nil
+}
+
+func (t *tx) groupSettings(group string) (g store.GroupSettings, err error) {
+	var text string
+	if err := t.row(`SELECT settings FROM grp WHERE id = ?`, group).Scan(&text); err != nil {
+		return g, notFound(err)
+	}
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		return g, fmt.Errorf("sqlite: settings of group %s: %w", group, err)
+	}
+	return g, nil
 }
 
 // SetStatus implements store.Accounts.
@@ -95,6 +99,6 @@ func (r *reader) Staff(ctx context.Context) ([]store.StaffMember, error) {
 		}
 		return m, err
 	}, `SELECT a.id, a.login, a.name, a.capacity, a.role, a.locale, a.skills, a.languages, s.status, NOT s.accepting, s.missed, s.gone_at, s.active, s.last_assigned_at,
-		coalesce((SELECT group_concat(m.grp, ' ') FROM group_member m WHERE m.agent = a.id), '')
+		coalesce((SELECT string_agg(m.grp, ' ' ORDER BY m.grp) FROM group_member m WHERE m.agent = a.id), '')
 		FROM agent a JOIN agent_state s ON s.agent = a.id WHERE NOT a.disabled ORDER BY a.id`)
 }

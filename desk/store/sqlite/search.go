@@ -19,13 +19,7 @@ const (
 )
 
 const (
-	sqlWords   = `INSERT INTO message_words (rowid, words) VALUES (?, ?)`
-	sqlLastDoc = `SELECT coalesce(max(doc), 0) FROM message WHERE doc < ?`
-	sqlSearch  = `WITH hits AS MATERIALIZED (SELECT rowid AS doc FROM message_words WHERE message_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?)
-		SELECT h.doc, m.conversation, m.seq, coalesce(m.pseq, 0), m.id, m.kind, m.sender_kind, m.sender_id, m.sender_name, m.body, m.created,
-			c.contact, p.name, c.state, c.site, c.grp, c.last_agent, c.assigned_at, c.opened_at, c.snoozed_until, c.score, ` + tagsColumn + `, ` + sqlAccess + `
-		FROM hits h CROSS JOIN message m ON m.doc = h.doc CROSS JOIN conversation c ON c.id = m.conversation CROSS JOIN contact p ON p.id = c.contact
-		ORDER BY h.doc DESC`
+	sqlLastDoc   = `SELECT coalesce(max(doc), 0) FROM message WHERE doc < ?`
 	sqlUnindexed = `SELECT conversation, seq, kind, body, created FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file') ORDER BY conversation, seq LIMIT ?`
 )
 
@@ -59,10 +53,20 @@ type docWords struct {
 // addWords writes the words of the transaction's messages into the index, after its commands. Every savepoint makes FTS5
 // write out what it has, and one large piece is much cheaper than many small ones.
 func (t *tx) addWords() error {
-	for _, w := range t.words {
-		if err := t.exec(sqlWords, w.doc, w.words); err != nil {
+	d := t.db.on.dialect()
+	for left := t.words; len(left) > 0; {
+		n, query := 1, d.insertWords
+		if len(left) >= tellMany {
+			n, query = tellMany, d.insertMany
+		}
+		args := make([]any, 0, 2*n)
+		for _, w := range left[:n] {
+			args = append(args, w.doc, w.words)
+		}
+		if err := t.exec(query, args...); err != nil {
 			return err
 		}
+		left = left[n:]
 	}
 	clear(t.words)
 	t.words = t.words[:0]
@@ -92,18 +96,10 @@ func (t *tx) newDoc(ms int64) (int64, error) {
 
 // indexOld adds at most limit messages that are older than the index, and returns how many it added.
 func (t *tx) indexOld(limit int) (int, error) {
-	s, err := t.stmt(sqlUnindexed)
-	if err != nil {
-		return 0, err
-	}
-	rows, err := s.QueryContext(context.Background(), limit)
-	if err != nil {
-		return 0, err
-	}
-	old, err := collect(rows, func(r scanner) (e store.Event, err error) {
+	old, err := all(t, func(r scanner) (e store.Event, err error) {
 		err = r.Scan(&e.Conv, &e.Seq, &e.Kind, &e.Body, &e.Time)
 		return e, err
-	})
+	}, sqlUnindexed, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -121,10 +117,6 @@ func (t *tx) indexOld(limit int) (int, error) {
 	return len(old), nil
 }
 
-// match returns the query in the language of FTS5. Words have only letters, digits and marks, so nothing in them is
-// syntax.
-func match(q *words.Query) string { return `"` + strings.Join(q.Terms, `" AND "`) + `"` }
-
 // Search implements store.StaffReader.
 func (r *reader) Search(ctx context.Context, s store.Scope, query string, f store.Filter, cursor string, limit int) ([]store.Hit, string, error) {
 	q, ok := words.Parse(query)
@@ -139,7 +131,8 @@ func (r *reader) Search(ctx context.Context, s store.Scope, query string, f stor
 		}
 		below = n
 	}
-	rows, err := r.db.QueryContext(ctx, sqlSearch, append([]any{match(&q), below, candidates}, accessArgs(s)...)...)
+	// Words have only letters, digits and marks, so nothing in them is syntax.
+	rows, err := r.db.QueryContext(ctx, r.db.words.search, append([]any{r.db.words.match(q.Terms), below, candidates}, accessArgs(s)...)...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -124,7 +124,7 @@ func TestReadPlans(t *testing.T) {
 		args  []any
 		want  []string
 	}{
-		"search":             {sqlSearch, append([]any{`"x"`, 1, 1}, a...), []string{"message_words VIRTUAL TABLE", "SEARCH m USING INDEX message_doc", "SEARCH c USING PRIMARY KEY"}},
+		"search":             {sqliteDialect.search, append([]any{`"x"`, 1, 1}, a...), []string{"message_words VIRTUAL TABLE", "SEARCH m USING INDEX message_doc", "SEARCH c USING PRIMARY KEY"}},
 		"unindexed":          {sqlUnindexed, []any{1}, []string{"message_unindexed"}},
 		"last doc":           {sqlLastDoc, []any{1}, []string{"message_doc"}},
 		"expired":            {sqlExpired, []any{"x", 1}, []string{"SEARCH c USING INDEX conversation_kept"}},

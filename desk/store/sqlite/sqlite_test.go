@@ -13,10 +13,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
+	goleak.VerifyTestMain(pgtest.Closing{M: m}, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
 }
 
 // rig is a store with a site, a contact and an agent.
@@ -65,9 +66,11 @@ func open(t *testing.T, o Options) *DB {
 	return db
 }
 
-func newRig(t *testing.T, o Options) *rig {
+func newRig(t *testing.T, o Options) *rig { t.Helper(); return rigOn(t, open(t, o)) }
+
+func rigOn(t *testing.T, db *DB) *rig {
 	t.Helper()
-	r := &rig{DB: open(t, o), t: t}
+	r := &rig{DB: db, t: t}
 	var err error
 	if r.site, err = r.CreateSite(t.Context(), store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"}); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // readColumns are the columns of a conversation that its commands do not change.
 const readColumns = `c.customer_delivered, c.customer_read, c.staff_delivered, c.staff_read, ` + tagsColumn + `, c.score, c.comment, p.blocked`
 
-const tagsColumn = `coalesce((SELECT group_concat(x.tag, ',' ORDER BY x.tag) FROM conversation_tag x WHERE x.conversation = c.id), '')`
+const tagsColumn = `coalesce((SELECT string_agg(x.tag, ',' ORDER BY x.tag) FROM conversation_tag x WHERE x.conversation = c.id), '')`
 
 // sqlAccess is the store.Access to the conversation c. Its arguments are the agent, four times, and Scope.All, once.
 const sqlAccess = `CASE
@@ -25,7 +26,7 @@ const sqlAccess = `CASE
 
 // Lists of conversations, each on the index of its first condition. The others are looked at one by one.
 const (
-	listSelect = `SELECT ` + convColumns + `, c.page, iif(` + sqlSpoken + `, ` + sqlAccess + `, 0)`
+	listSelect = `SELECT ` + convColumns + `, c.page, CASE WHEN ` + sqlSpoken + ` THEN ` + sqlAccess + ` ELSE 0 END`
 	listPage   = `(c.opened_at, c.id) < (?, ?) AND c.opened_at >= ? ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
 
 	sqlHistory = listSelect + convFrom + `WHERE c.contact = ? AND ` + listPage
@@ -41,11 +42,11 @@ const (
 const listed = 2000 // conversations that one page looks at
 
 // listOf returns the statement for a filter, its arguments before those of the page, and how many conversations a page
-// looks at, -1 for all. Those of one contact are few.
+// looks at. Those of one contact are few.
 func listOf(f *store.Filter) (query string, args []any, most int) {
 	switch {
 	case f.Contact != "":
-		return sqlHistory, []any{f.Contact}, -1
+		return sqlHistory, []any{f.Contact}, math.MaxInt64
 	case f.Tag != "":
 		return sqlListTag, []any{f.Tag}, listed
 	case f.Agent != "":
@@ -169,16 +170,26 @@ func (r *reader) History(ctx context.Context, s store.Scope, f store.Filter, cur
 // Canned implements store.StaffReader.
 func (r *reader) Canned(ctx context.Context, agent, q, locale string, limit int) ([]store.Canned, error) {
 	language, _, _ := strings.Cut(locale, "-")
-	pattern := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(q)
+	pattern := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(lower(q))
 	return list(ctx, r.db, func(row scanner) (c store.Canned, err error) {
 		err = row.Scan(&c.ID, &c.Short, &c.Locale, &c.Title, &c.Body, &c.Group)
 		return c, err
 	}, `SELECT id, short, locale, title, body, grp FROM canned
 		WHERE (grp = '' OR EXISTS (SELECT 1 FROM group_member g WHERE g.grp = canned.grp AND g.agent = ?))
-			AND (? = '' OR locale = '' OR substr(locale, 1, instr(locale || '-', '-') - 1) = ?)
-			AND (short LIKE ? || '%' ESCAPE '\' OR title LIKE '%' || ? || '%' ESCAPE '\' OR body LIKE '%' || ? || '%' ESCAPE '\')
-		ORDER BY NOT short LIKE ? || '%' ESCAPE '\', locale <> ?, locale = '', short, locale, id LIMIT ?`,
-		agent, language, language, pattern, pattern, pattern, pattern, locale, limit)
+			AND (? = '' OR locale = '' OR locale = ? OR locale LIKE ? || '-%')
+			AND (lower(short) LIKE ? || '%' ESCAPE '\' OR lower(title) LIKE '%' || ? || '%' ESCAPE '\' OR lower(body) LIKE '%' || ? || '%' ESCAPE '\')
+		ORDER BY NOT lower(short) LIKE ? || '%' ESCAPE '\', locale <> ?, locale = '', short, locale, id LIMIT ?`,
+		agent, language, language, language, pattern, pattern, pattern, pattern, locale, limit)
+}
+
+// lower does with a text what the lower of SQL does.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
 }
 
 // tag adds and removes tags.
@@ -267,8 +278,10 @@ func (db *DB) SaveMarks(ctx context.Context, marks []store.ConvMarks) error {
 
 func (t *tx) saveMarks(m *store.ConvMarks) error {
 	return t.exec(`UPDATE conversation SET
-		customer_delivered = max(customer_delivered, min(max(?1, ?2), last_pseq)), customer_read = max(customer_read, min(?2, last_pseq)),
-		staff_delivered = max(staff_delivered, min(max(?3, ?4), last_seq)), staff_read = max(staff_read, min(?4, last_seq)) WHERE id = ?5`,
+		customer_delivered = greatest(customer_delivered, least(greatest(CAST(?1 AS BIGINT), CAST(?2 AS BIGINT)), last_pseq)),
+		customer_read = greatest(customer_read, least(?2, last_pseq)),
+		staff_delivered = greatest(staff_delivered, least(greatest(CAST(?3 AS BIGINT), CAST(?4 AS BIGINT)), last_seq)),
+		staff_read = greatest(staff_read, least(?4, last_seq)) WHERE id = ?5`,
 		sqlInt(m.Customer.Delivered), sqlInt(m.Customer.Read), sqlInt(m.Staff.Delivered), sqlInt(m.Staff.Read), m.Conv)
 }
 

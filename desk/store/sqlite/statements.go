@@ -8,16 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	sqlite "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// statements is a pool of reading connections that prepares each query once per connection. SQLite takes longer to
+// statements is a pool of reading connections that prepares each query once per connection. A database takes longer to
 // understand one of the queries of a resume than to run it. After Close, queries get store.ErrStopped.
 type statements struct {
 	*sql.DB
+	words *dialect
 
 	failed atomic.Pointer[failure] // the last read, if the database failed it
 
@@ -33,8 +31,8 @@ type statements struct {
 // a bug in the queries, which are still answered.
 const maxStatements = 256
 
-func newStatements(db *sql.DB) *statements {
-	return &statements{DB: db, all: make(map[string]*sql.Stmt)}
+func newStatements(db *sql.DB, words *dialect) *statements {
+	return &statements{DB: db, words: words, all: make(map[string]*sql.Stmt)}
 }
 
 // stmt returns the statement of a query, nil if it is not kept.
@@ -45,7 +43,7 @@ func (s *statements) stmt(ctx context.Context, query string) (*sql.Stmt, error) 
 	if st != nil || full {
 		return st, nil
 	}
-	st, err := s.DB.PrepareContext(ctx, query) // without the lock: it may wait for a connection
+	st, err := s.DB.PrepareContext(ctx, s.words.rewrite(query)) // without the lock: it may wait for a connection
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +76,7 @@ func (s *statements) query(ctx context.Context, query string, args ...any) (*sql
 		return nil, err
 	}
 	if st == nil {
-		return s.DB.QueryContext(ctx, query, args...)
+		return s.DB.QueryContext(ctx, s.words.rewrite(query), args...)
 	}
 	return st.QueryContext(ctx, args...)
 }
@@ -112,19 +110,6 @@ func (s *statements) ended(err error) error {
 	return err
 }
 
-// failedRead reports whether a read failed because of the file or the machine.
-func failedRead(err error) bool {
-	se, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return false
-	}
-	switch se.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM:
-		return true
-	}
-	return false
-}
-
 // QueryRowContext is that of sql.DB.
 func (s *statements) QueryRowContext(ctx context.Context, query string, args ...any) scanner {
 	s.open.RLock()
@@ -137,7 +122,7 @@ func (s *statements) QueryRowContext(ctx context.Context, query string, args ...
 		return failedRow{s.ended(err)}
 	}
 	if st == nil {
-		return row{s.DB.QueryRowContext(ctx, query, args...), s}
+		return row{s.DB.QueryRowContext(ctx, s.words.rewrite(query), args...), s}
 	}
 	return row{st.QueryRowContext(ctx, args...), s}
 }

@@ -28,7 +28,7 @@ const (
 	sqlByClient = `SELECT ` + eventColumns + ` FROM message INDEXED BY message_client WHERE conversation = ?1 AND sender_kind = ?2
 		AND sender_id IN (SELECT ?3 UNION ALL SELECT id FROM contact WHERE merged = ?3 AND merged <> '') AND client_id = ?4`
 	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created, doc)
-		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, nullif(?, 0))`
+		VALUES (?, ?, nullif(CAST(? AS BIGINT), 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, nullif(CAST(? AS BIGINT), 0))`
 	sqlLastClosed = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' AND ` + sqlSpoken + ` ORDER BY c.opened_at DESC, c.id DESC LIMIT 1`
 	sqlInsertConv = `INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
 		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at, grp, last_agent, last_agent_at, prev, locale)
@@ -40,7 +40,7 @@ const (
 		WHERE id = ? AND rev = ? AND last_seq = ?`
 	sqlTakeSeat = `UPDATE agent_state SET active = active + 1, last_assigned_at = ? WHERE agent = ?
 		AND (? OR EXISTS (SELECT 1 FROM agent a WHERE a.id = agent AND active < a.capacity))`
-	sqlFreeSeat   = `UPDATE agent_state SET active = max(active - 1, 0) WHERE agent = ?`
+	sqlFreeSeat   = `UPDATE agent_state SET active = greatest(active - 1, 0) WHERE agent = ?`
 	sqlLoad       = `SELECT s.active, a.capacity FROM agent_state s JOIN agent a ON a.id = s.agent WHERE s.agent = ?`
 	sqlBegin      = `INSERT INTO assignment (conversation, epoch, agent, event, since, until) VALUES (?, ?, ?, ?, ?, 0)`
 	sqlEnd        = `UPDATE assignment SET until = ? WHERE conversation = ? AND until = 0`
@@ -63,8 +63,8 @@ type meta struct {
 	Change  *store.Change  `json:"change,omitempty"`
 }
 
-// tx runs statements on the writer's connection, inside the transaction of the current group. Each statement is prepared
-// once.
+// tx runs statements on the writer's connection, inside the transaction of the current group. A connection prepares each
+// statement once.
 type tx struct {
 	conn   *sql.Conn
 	db     *DB
@@ -75,6 +75,7 @@ type tx struct {
 	minute int64 // the last minute counted in the roll-ups
 
 	seq      int64             // last number of the outbox
+	stored   int64             // what the database has of it
 	rows     []store.OutboxRow // of this transaction, see flush
 	written  int               // of rows
 	told     bool              // readers of the outbox have something to do
@@ -83,10 +84,10 @@ type tx struct {
 	begin, end, rollback, savepoint, undo, release string
 }
 
-func newTx(conn *sql.Conn, db *DB) *tx {
+func newTx(db *DB) *tx {
 	return &tx{
-		conn: conn, db: db, stmts: make(map[string]*sql.Stmt),
-		begin: `BEGIN IMMEDIATE`, end: `COMMIT`, rollback: `ROLLBACK`,
+		db: db, stmts: make(map[string]*sql.Stmt),
+		begin: db.on.dialect().begin, end: `COMMIT`, rollback: `ROLLBACK`,
 		savepoint: `SAVEPOINT command`, undo: `ROLLBACK TO command`, release: `RELEASE command`,
 	}
 }
@@ -95,7 +96,7 @@ func (t *tx) stmt(query string) (*sql.Stmt, error) {
 	if s, ok := t.stmts[query]; ok {
 		return s, nil
 	}
-	s, err := t.conn.PrepareContext(context.Background(), query)
+	s, err := t.conn.PrepareContext(context.Background(), t.db.on.dialect().rewrite(query))
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +128,19 @@ func (t *tx) row(query string, args ...any) scanner {
 		return failedRow{err}
 	}
 	return s.QueryRowContext(context.Background(), args...)
+}
+
+// all reads all rows of a query.
+func all[T any](t *tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	s, err := t.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(context.Background(), args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scan)
 }
 
 func (t *tx) close() {

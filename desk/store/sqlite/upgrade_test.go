@@ -49,7 +49,7 @@ func exec1(t *testing.T, conn *sql.Conn, queries ...string) {
 
 func every(t *testing.T) []migration {
 	t.Helper()
-	all, err := loadMigrations()
+	all, err := loadMigrations(&sqliteDialect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func newImages(t *testing.T) (i images) {
 		path := filepath.Join(t.TempDir(), "desk.db")
 		for n, m := range every(t) {
 			conn := raw(t, path)
-			if err := apply(t.Context(), conn, m, time.UnixMilli(1)); err != nil {
+			if err := apply(t.Context(), conn, &sqliteDialect, m, time.UnixMilli(1)); err != nil {
 				t.Fatal(err)
 			}
 			if l := lives[n]; c.rows {
@@ -353,7 +353,7 @@ func TestUpgradeIsKilled(t *testing.T) {
 					t.Fatalf("the process ended by itself: %v %s", err, out)
 				}
 				conn := raw(t, path)
-				if got, err := schemaVersion(t.Context(), conn, path, newest(all)); err != nil || got != before {
+				if got, err := schemaVersion(t.Context(), conn, &sqliteDialect, path, newest(all)); err != nil || got != before {
 					t.Errorf("it was killed in the upgrade to version %d and left version %d, %v", m.version, got, err)
 				}
 				closed(t, conn, path)
@@ -401,7 +401,7 @@ func upgradeAndDie(t *testing.T, place string) {
 	m := every(t)[n]
 	parts := statementsOf(m.sql)
 	m.sql = strings.Join(slices.Insert(parts, at, "SELECT die();"), "\n")
-	t.Fatal(apply(context.Background(), raw(t, path), m, time.UnixMilli(1)))
+	t.Fatal(apply(context.Background(), raw(t, path), &sqliteDialect, m, time.UnixMilli(1)))
 }
 
 // TestNewerDatabaseIsRefused: a database of any newer version is left as it is, and the error names both versions and

@@ -10,9 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	sqlite "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/sample"
 )
@@ -22,7 +19,6 @@ import (
 type writer struct {
 	db   *DB
 	pool *sql.DB
-	conn *sql.Conn
 	tx   *tx
 
 	mu      sync.Mutex
@@ -67,11 +63,56 @@ type op struct {
 	since   time.Time
 }
 
-func newWriter(db *DB, pool *sql.DB, conn *sql.Conn) *writer {
-	w := &writer{db: db, pool: pool, conn: conn, finished: make(chan []*op, 1), idle: make(chan struct{})}
+func newWriter(db *DB, pool *sql.DB) *writer {
+	w := &writer{db: db, pool: pool, finished: make(chan []*op, 1), idle: make(chan struct{})}
 	w.wake = sync.NewCond(&w.mu)
-	w.tx = newTx(conn, db)
+	w.tx = newTx(db)
 	return w
+}
+
+// connect takes a connection, also in place of one that was lost.
+func (w *writer) connect(ctx context.Context) error {
+	if w.tx.conn != nil {
+		if !w.db.on.lost(w.tx.conn) {
+			return nil
+		}
+		w.tx.close()
+		clear(w.tx.stmts)
+		_ = w.tx.conn.Close()
+		w.tx.conn = nil
+	}
+	conn, err := w.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.db.on.claim(ctx, conn); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	w.tx.conn = conn
+	return nil
+}
+
+// begin begins a transaction.
+func (w *writer) begin() error {
+	ctx, cancel := context.WithTimeout(context.Background(), w.db.o.Wait)
+	defer cancel()
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	if err := w.tx.exec(w.tx.begin); err != nil {
+		return err
+	}
+	return w.tx.last() // another process may have written, too
+}
+
+// end writes what the commands of a transaction have left to its end, and commits.
+func (w *writer) end() error {
+	for _, step := range []func() error{w.tx.addWords, w.tx.flush, w.tx.note, func() error { return w.tx.exec(w.tx.end) }} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *writer) start() {
@@ -219,29 +260,16 @@ func (w *writer) contain(f func()) {
 // commands.
 func (w *writer) commit(group []*op) {
 	w.tx.words, w.tx.rows, w.tx.written, w.tx.told = w.tx.words[:0], w.tx.rows[:0], 0, false
-	err := w.tx.exec(w.tx.begin)
-	if err == nil {
-		err = w.tx.last() // another process may have written, too
+	err := w.begin()
+	for i := 0; err == nil && i < len(group); i++ {
+		err = w.command(group[i])
 	}
 	if err == nil {
-		for _, o := range group {
-			if err = w.command(o); err != nil {
-				break
-			}
-		}
-		if err == nil {
-			err = w.tx.addWords()
-		}
-		if err == nil {
-			err = w.tx.flush()
-		}
-		if err == nil {
-			err = w.tx.exec(w.tx.end)
-		}
-		if err != nil {
-			// SQLite may have rolled back by itself. This rollback then fails, which is fine.
-			_ = w.tx.exec(w.tx.rollback)
-		}
+		err = w.end()
+	}
+	if err != nil && w.tx.conn != nil {
+		// The database may have rolled back by itself, or have begun nothing. This rollback then fails, which is fine.
+		_ = w.tx.exec(w.tx.rollback)
 	}
 	if err == nil {
 		w.db.commits.Add(1)
@@ -279,7 +307,7 @@ func (w *writer) command(o *op) error {
 		w.tx.words = w.tx.words[:words]
 		w.tx.untell(rows, written)
 		out.Events, out.Err = nil, classify(err)
-		if undo := w.tx.exec(w.tx.undo); undo != nil { // SQLite has rolled everything back, because of err
+		if undo := w.tx.exec(w.tx.undo); undo != nil { // the database has rolled everything back, because of err
 			return errors.Join(err, undo)
 		}
 	}
@@ -308,18 +336,6 @@ func (w *writer) contained(o *op) (out store.Outcome, err error) {
 	return o.run(w.tx)
 }
 
-// classify marks errors of the database that a retry may cure.
-func classify(err error) error {
-	var se *sqlite.Error
-	if errors.As(err, &se) {
-		switch se.Code() & 0xff {
-		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY:
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-		}
-	}
-	return err
-}
-
 // close finishes the queue and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
@@ -338,7 +354,11 @@ func (w *writer) close() error {
 
 func (w *writer) closeConn() error {
 	w.tx.close()
-	return errors.Join(w.conn.Close(), w.pool.Close())
+	var err error
+	if w.tx.conn != nil {
+		err = w.tx.conn.Close()
+	}
+	return errors.Join(err, w.pool.Close())
 }
 
 // Do implements store.Store.
@@ -356,11 +376,11 @@ func (db *DB) Ready() error {
 		return fmt.Errorf("sqlite: a commit has been running for %v", now.Sub(time.Unix(0, from)).Round(time.Millisecond))
 	}
 	if f := db.work.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
-		return fmt.Errorf("sqlite: the last commit failed: %w", explain(db.o.Path, f.err))
+		return fmt.Errorf("sqlite: the last commit failed: %w", db.on.explain(f.err))
 	}
 	for _, r := range []*reader{db.hot, db.cold} { // not the reports
 		if f := r.db.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
-			return fmt.Errorf("sqlite: the last read failed: %w", explain(db.o.Path, f.err))
+			return fmt.Errorf("sqlite: the last read failed: %w", db.on.explain(f.err))
 		}
 	}
 	return nil

@@ -30,6 +30,7 @@ type deskBench struct {
 	only              []string
 	asJSON            bool
 	data              string
+	store             string
 
 	chats, texts, turns int
 	readsData           string
@@ -74,6 +75,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
 	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
 	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
+	fl.StringVar(&b.store, "store", "", "address of an empty PostgreSQL database that is measured instead of a file; its data stay there")
 	fl.IntVar(&b.chats, "chats", 10_000, "closed chats of reads")
 	fl.IntVar(&b.texts, "texts", 100, "messages of each chat of reads")
 	fl.IntVar(&b.turns, "turns", 200, "how often each list, search and report of reads is asked for")
@@ -152,7 +154,7 @@ func run(t *cli.Terminal, b *deskBench) (err error) {
 
 // prepare makes the accounts of the agents and starts the server.
 func (r *deskRun) prepare(ctx context.Context) error {
-	d, err := desk.Open(ctx, benchOptions(r.dir))
+	d, err := desk.Open(ctx, benchOptions(r.dir, r.store))
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (r *deskRun) prepare(ctx context.Context) error {
 	if err := d.Close(); err != nil {
 		return err
 	}
-	r.server, err = startDeskServer(r.dir, "127.0.0.1:0")
+	r.server, err = startDeskServer(r.dir, r.store, "127.0.0.1:0")
 	return err
 }
 
@@ -243,7 +245,7 @@ func (r *deskRun) restart(ctx context.Context) error {
 		return err
 	}
 	var err error
-	r.server, err = startDeskServer(r.dir, "127.0.0.1:0")
+	r.server, err = startDeskServer(r.dir, r.store, "127.0.0.1:0")
 	return err
 }
 

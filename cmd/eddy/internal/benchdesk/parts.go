@@ -171,7 +171,7 @@ func (r *deskRun) reconnected(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.server, err = startDeskServer(r.dir, addr); err != nil {
+	if r.server, err = startDeskServer(r.dir, r.store, addr); err != nil {
 		return err
 	}
 	listening := time.Now()

@@ -28,35 +28,36 @@ const benchServer = "desk-server"
 // from one address, and a measurement writes faster than one visitor may. Lines on the standard input make the server
 // hang and report its memory.
 func Server(t *cli.Terminal) *cobra.Command {
-	var data, addr string
+	var data, database, addr string
 	cmd := &cobra.Command{
 		Use:    benchServer,
 		Short:  "The server that \"eddy bench desk\" measures",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), t, data, addr)
+			return serve(cmd.Context(), t, data, database, addr)
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data directory")
+	cmd.Flags().StringVar(&database, "store", "", "address of a PostgreSQL database; empty = a file in --data")
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on")
 	return cmd
 }
 
 // benchOptions returns the options of the server that is measured.
-func benchOptions(data string) desk.Options {
+func benchOptions(data, database string) desk.Options {
 	const plenty = 1e6
 	fast := hub.Rate{PerSecond: plenty, Burst: plenty}
 	return desk.Options{
-		DataDir: data,
-		Limits:  hub.Limits{CustomerMessages: fast, AgentMessages: fast, CustomerCommands: fast, AgentCommands: fast},
+		DataDir: data, Store: database,
+		Limits: hub.Limits{CustomerMessages: fast, AgentMessages: fast, CustomerCommands: fast, AgentCommands: fast},
 		// The cost of passwords is not what is measured.
 		Passwords: auth.Params{MemoryKiB: 64, Passes: 1, Lanes: 1}, NewVisitors: fast, NewVisitorsPerIP: fast, ConnsPerIP: -1,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 }
 
-func serve(ctx context.Context, t *cli.Terminal, data, addr string) error {
-	o := benchOptions(data)
+func serve(ctx context.Context, t *cli.Terminal, data, database, addr string) error {
+	o := benchOptions(data, database)
 	o.Addr = addr
 	jam := newJam()
 	o.WrapStore = func(s store.Store) store.Store { return jammed{s, jam} }

@@ -30,7 +30,7 @@ const AsProgram = "EDDY_TEST_AS_PROGRAM"
 func Path() string { return cmp.Or(os.Getenv(builtCommand), os.Args[0]) }
 
 // Main runs the tests of a package, or eddy where the process is to be the command. Call it from TestMain.
-func Main(m *testing.M, eddy func()) {
+func Main(m goleak.TestingM, eddy func()) {
 	if os.Getenv(AsProgram) != "" {
 		eddy()
 	}

@@ -27,7 +27,7 @@ func newBackup(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			"running and goes on meanwhile. The directory has its name once the backup is complete; SHA256SUMS in it can be checked with sha256sum -c.",
 		Example: "  eddy desk backup --data /var/lib/eddy-desk --to /backup/desk-2026-11-22",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := desk.checkData(); err != nil {
+			if err := desk.checkFile("pg_dump copies the database, and cp the files in --data"); err != nil {
 				return err
 			}
 			now := time.Now()
@@ -58,7 +58,7 @@ func newRestore(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			"there is kept in a directory beside. Clients start afresh afterwards, because they may hold what is newer than the backup.",
 		Example: "  eddy desk restore --from /backup/desk-2026-11-22 --data /var/lib/eddy-desk",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := desk.checkData(); err != nil {
+			if err := desk.checkFile("pg_restore restores a dump, and cp the files in --data"); err != nil {
 				return err
 			}
 			if from == "" {
@@ -84,23 +84,29 @@ func newRestore(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 
 func newMigrate(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 	var check bool
+	var to string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database of an older program up to date; the Desk must be stopped",
+		Short: "Bring the database of an older program up to date, or move it to PostgreSQL; the Desk must be stopped",
 		Long: "Bring the database of an older program up to date. \"eddy desk\" does so by itself when it starts; this is for those who want to do it\n" +
-			"at a time of their own, and --check for those who want to know. Make a backup first.",
-		Example: "  eddy desk migrate --check\n  eddy desk migrate",
+			"at a time of their own, and --check for those who want to know. Make a backup first.\n\n" +
+			"With --to, copy everything in the database file of --data into an empty PostgreSQL database, and compare the two. The file stays as it is.\n" +
+			"A copy that was interrupted goes on when the command is given again. Then start with --store and the same --data, which has the uploaded files.",
+		Example: "  eddy desk migrate --check\n  eddy desk migrate\n  eddy desk migrate --data /var/lib/eddy-desk --to postgres://desk@db.example/desk",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to != "" {
+				return desk.move(cmd.Context(), t, to, check)
+			}
 			info, err := desk.inspect(cmd.Context())
 			if err != nil {
 				return err
 			}
 			switch {
 			case info.Schema == info.Newest:
-				t.Say("eddy: the database in %s has schema version %d, the newest", desk.data, info.Schema)
+				t.Say("eddy: the database in %s has schema version %d, the newest", desk.place(), info.Schema)
 				return nil
 			case check:
-				t.Say("eddy: the database in %s has schema version %d, this program brings it to %d", desk.data, info.Schema, info.Newest)
+				t.Say("eddy: the database in %s has schema version %d, this program brings it to %d", desk.place(), info.Schema, info.Newest)
 				return nil
 			}
 			from := time.Now()
@@ -108,16 +114,60 @@ func newMigrate(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := withData(cmd.Context(), t, desk.data, dir, func(context.Context, store.Store) error { return nil }); err != nil {
+			if err := withData(cmd.Context(), t, desk, dir, func(context.Context, store.Store) error { return nil }); err != nil {
 				return err
 			}
-			t.Say("eddy: the database in %s has schema version %d now, after %s", desk.data, info.Newest, time.Since(from).Round(time.Millisecond))
+			t.Say("eddy: the database in %s has schema version %d now, after %s", desk.place(), info.Newest, time.Since(from).Round(time.Millisecond))
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "only say what would be done")
+	cmd.Flags().StringVar(&to, "to", "", "address of an empty PostgreSQL database that everything is copied into")
 	return cmd
 }
+
+// move copies the database file of the data directory to PostgreSQL.
+func (f *deskFlags) move(ctx context.Context, t *cli.Terminal, to string, check bool) error {
+	if err := f.checkFile("--to needs the file of --data alone"); err != nil {
+		return err
+	}
+	if err := sqlite.CheckURL(to); err != nil {
+		return err
+	}
+	info, err := f.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if check {
+		t.Say("eddy: the database in %s, %s, would be copied to %s", f.data, cli.Size(info.Size), sqlite.Place(to))
+		return nil
+	}
+	from := time.Now()
+	dir, err := datadir.Lock(ctx, f.data)
+	if err != nil {
+		return err
+	}
+	return withData(ctx, t, f, dir, func(ctx context.Context, _ store.Store) error { // the schema is up to date now
+		return t.WhileRunning(ctx, func(ctx context.Context) error {
+			said := time.Now()
+			done, err := sqlite.Copy(ctx, datadir.Database(f.data), to, func(table string, rows, of int64) {
+				if time.Since(said) >= saidEvery {
+					said = time.Now()
+					t.Note("table %s: %d of %d rows", table, rows, of)
+				}
+			})
+			if err != nil {
+				return err
+			}
+			t.Say("eddy: copied %d rows to %s in %s, %d of them now; all check sums agree", done.Rows, sqlite.Place(to), time.Since(from).Round(time.Millisecond), done.New)
+			t.Say("  start with: eddy desk --data %s --store %s", f.data, sqlite.Place(to))
+			return nil
+		})
+	})
+}
+
+// saidEvery is how often a copy says how far it is.
+const saidEvery = 5 * time.Second
 
 func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 	return &cobra.Command{
@@ -125,16 +175,16 @@ func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 		Short: "Print the version of this binary and of the data",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, err := desk.inspect(cmd.Context())
-			var none *noDesk
-			if err != nil && !errors.As(err, &none) {
+			none, empty := errors.AsType[*noDesk](err)
+			if err != nil && !empty {
 				return err
 			}
 			t.Say("eddy %s, schema version %d", version.Get().Version, info.Newest)
 			if none != nil {
-				t.Say("%s: no data", desk.data)
+				t.Say("%s: no data", desk.place())
 				return nil
 			}
-			t.Say("%s: schema version %d, store %s, %s", desk.data, info.Schema, info.ID, cli.Size(info.Size))
+			t.Say("%s: schema version %d, store %s, %s", desk.place(), info.Schema, info.ID, cli.Size(info.Size))
 			return nil
 		},
 	}
@@ -142,11 +192,13 @@ func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 
 // withData opens the database of a data directory, calls f and closes both. dir is nil when a running Desk has the
 // directory, which has then checked the database.
-func withData(ctx context.Context, t *cli.Terminal, data string, dir *datadir.Held, f func(context.Context, store.Store) error) error {
+func withData(ctx context.Context, t *cli.Terminal, desk *deskFlags, dir *datadir.Held, f func(context.Context, store.Store) error) error {
 	steps := opening{t: t}
-	db, err := sqlite.Open(ctx, sqlite.Options{
-		Path: datadir.Database(data), InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating,
-	})
+	o := sqlite.Options{URL: desk.store, InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating}
+	if o.URL == "" {
+		o.Path = datadir.Database(desk.data)
+	}
+	db, err := sqlite.Open(ctx, o)
 	steps.end()
 	if err != nil {
 		if dir != nil {
@@ -173,10 +225,25 @@ func (e *noDesk) Error() string {
 	return fmt.Sprintf("there is no Desk in %s: name its data directory with --data", e.dir)
 }
 
+// checkFile refuses a command about the database file if the data are elsewhere.
+func (f *deskFlags) checkFile(instead string) error {
+	if f.store != "" {
+		return fmt.Errorf("--store is a database of PostgreSQL: %s", instead)
+	}
+	return f.checkData()
+}
+
 // inspect looks at the database that the flags name.
 func (f *deskFlags) inspect(ctx context.Context) (sqlite.Info, error) {
 	if err := f.checkData(); err != nil {
 		return sqlite.Info{}, err
+	}
+	if f.store != "" {
+		info, err := sqlite.InspectPostgres(ctx, f.store)
+		if err == nil && info.Schema == 0 {
+			err = &noDesk{f.place()}
+		}
+		return info, err
 	}
 	info, err := sqlite.Inspect(ctx, datadir.Database(f.data))
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && info.Schema == 0) {

@@ -23,6 +23,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/metrics"
 )
 
@@ -40,6 +41,7 @@ type deskFlags struct {
 	serving.Flags
 	settings  cli.Settings
 	data      string
+	store     string
 	https     bool
 	hsts      time.Duration
 	public    string
@@ -144,7 +146,15 @@ func (f *deskFlags) checkData() error {
 	if f.data == "" {
 		return errors.New("--data is empty: name a directory this user can write to")
 	}
-	return nil
+	return sqlite.CheckURL(f.store)
+}
+
+// place names the data in messages.
+func (f *deskFlags) place() string {
+	if f.store != "" {
+		return sqlite.Place(f.store)
+	}
+	return f.data
 }
 
 func (f *deskFlags) options() desk.Options {
@@ -161,7 +171,7 @@ func (f *deskFlags) options() desk.Options {
 		visitors.Burst = -1
 	}
 	return desk.Options{
-		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
+		DataDir: f.data, Store: f.store, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
@@ -188,6 +198,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	}
 	f.Flags.Register(cmd, cli.DeskAddr)
 	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
+	cmd.PersistentFlags().StringVar(&f.store, "store", "", "address of a PostgreSQL database, such as postgres://desk@db.example/desk; empty = a file in --data")
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")
@@ -200,7 +211,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.logins.register(cmd)
-	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h; only kept while a webhook or a key for it exists")
+	cmd.Flags().DurationVar(&f.keepEvents, "keep-events", hooks.DefaultKeep, "how long programs can fetch what has happened, at least 24h")
 	f.registerPush(cmd)
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
@@ -258,7 +269,7 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 		scheme = "https://"
 	}
 	base := scheme + cli.Reachable(d.Addr().String())
-	t.Say("eddy: desk is running, data in %s; stop with Ctrl+C", o.DataDir)
+	t.Say("eddy: desk is running, data in %s; stop with Ctrl+C", f.place())
 	t.Say("  customer page  %s/chat/demo", base)
 	t.Say("  agent console  %s/console", base)
 	if first {

@@ -21,18 +21,18 @@ func newRecount(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			if _, err := desk.inspect(cmd.Context()); err != nil {
 				return err
 			}
-			dir, err := datadir.Lock(cmd.Context(), desk.data)
+			dir, err := datadir.Lock(cmd.Context(), desk.place())
 			if err != nil {
 				return err
 			}
-			return withData(cmd.Context(), t, desk.data, dir, func(ctx context.Context, db store.Store) error {
+			return withData(cmd.Context(), t, desk, dir, func(ctx context.Context, db store.Store) error {
 				wrong, err := db.Recount(ctx)
 				switch {
 				case err != nil:
 				case wrong == 0:
-					t.Say("eddy: all numbers of the reports in %s are right", desk.data)
+					t.Say("eddy: all numbers of the reports in %s are right", desk.place())
 				default:
-					t.Say("eddy: %d numbers of the reports in %s were wrong and are right now", wrong, desk.data)
+					t.Say("eddy: %d numbers of the reports in %s were wrong and are right now", wrong, desk.place())
 				}
 				return err
 			})

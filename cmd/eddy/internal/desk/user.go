@@ -302,10 +302,10 @@ func onAccounts(ctx context.Context, t *cli.Terminal, desk *deskFlags, create bo
 			return err
 		}
 		if err == nil || info.Schema == info.Newest && info.ID != "" {
-			return withData(ctx, t, desk.data, dir, f)
+			return withData(ctx, t, desk, dir, f)
 		}
 		if time.Since(from) > startWait {
-			return fmt.Errorf("the database in %s has schema version %d, this program knows %d: use the program that runs, or stop it and migrate", desk.data, info.Schema, info.Newest)
+			return fmt.Errorf("the database in %s has schema version %d, this program knows %d: use the program that runs, or stop it and migrate", desk.place(), info.Schema, info.Newest)
 		}
 		select {
 		case <-time.After(startWait / 100):
