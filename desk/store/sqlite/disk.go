@@ -20,24 +20,25 @@ type disk struct{ o *Options }
 
 func (d *disk) dialect() *dialect { return &sqliteDialect }
 
-// writer implements engine.
-func (d *disk) writer(ctx context.Context) (*sql.DB, error) {
+// session implements engine.
+func (d *disk) session(ctx context.Context) (session, error) {
 	if err := checkExisting(ctx, d.o); err != nil {
 		return nil, err
 	}
 	pool, err := sql.Open("sqlite", d.o.dsn("journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"))
 	if err != nil {
-		return nil, d.explain(err)
+		return nil, err
 	}
 	pool.SetMaxOpenConns(1)
 	conn, err := pool.Conn(ctx)
-	if err == nil {
-		err = errors.Join(migrate(ctx, conn, &sqliteDialect, d.o.Path, d.o), conn.Close())
-	}
 	if err != nil {
-		return nil, errors.Join(d.explain(err), pool.Close())
+		return nil, errors.Join(err, pool.Close())
 	}
-	return pool, nil
+	s := &fileSession{pool: pool, conn: conn, stmts: make(map[string]*sql.Stmt)}
+	if err := migrate(ctx, conn, &sqliteDialect, d.o.Path, d.o); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
 // reader implements engine.
@@ -50,12 +51,6 @@ func (d *disk) reader(n int, _ readerClass) (*sql.DB, error) {
 	db.SetMaxIdleConns(n)
 	return db, nil
 }
-
-// claim implements engine.
-func (*disk) claim(context.Context, *sql.Conn) error { return nil }
-
-// lost implements engine.
-func (*disk) lost(*sql.Conn) bool { return false }
 
 // explain implements engine.
 func (d *disk) explain(err error) error { return explain(d.o.Path, err) }

@@ -16,15 +16,11 @@ import (
 // engine opens connections to a database.
 type engine interface {
 	dialect() *dialect
-	// writer brings the schema up to date and returns the pool of the one writing connection. It changes nothing in a
-	// database that cannot be used.
-	writer(ctx context.Context) (*sql.DB, error)
+	// session opens the writing connection. The first one brings the schema up to date; it changes nothing in a database
+	// that cannot be used.
+	session(ctx context.Context) (session, error)
 	// reader returns a pool of n connections that cannot change anything.
 	reader(n int, class readerClass) (*sql.DB, error)
-	// claim makes the database this process's alone, if Options.Alone asks for it.
-	claim(ctx context.Context, conn *sql.Conn) error
-	// lost reports whether the connection has ended.
-	lost(conn *sql.Conn) bool
 	// explain turns an error into one line that names the database and the remedy.
 	explain(err error) error
 }

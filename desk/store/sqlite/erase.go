@@ -46,17 +46,15 @@ func (t *tx) stub(contact string, left bool) error {
 
 // overwriting runs f so that what it deletes is overwritten in a file, which costs writes. PostgreSQL overwrites by itself, some time later.
 func (t *tx) overwriting(f func() error) (err error) {
-	// A setting takes effect while its statement is compiled, so it is not one of the prepared ones.
 	words := t.db.on.dialect()
 	if words.overwrite == "" {
 		return f()
 	}
-	if _, err := t.conn.ExecContext(context.Background(), words.overwrite); err != nil {
+	if err := t.force(words.overwrite); err != nil {
 		return err
 	}
 	defer func() {
-		_, off := t.conn.ExecContext(context.Background(), words.leave)
-		err = errors.Join(err, off)
+		err = errors.Join(err, t.force(words.leave))
 	}()
 	return f()
 }

@@ -26,7 +26,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	limit := func(pages int) { // as a disk of so many pages
 		t.Helper()
-		if _, err := r.work.tx.conn.ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
+		if _, err := r.work.tx.session.(*fileSession).conn.ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -135,15 +135,11 @@ func (o *Options) fill() {
 }
 
 func (db *DB) openWriter(ctx context.Context) error {
-	pool, err := db.on.writer(ctx)
-	if err != nil {
-		return err
-	}
-	w := newWriter(db, pool)
+	w := newWriter(db)
 	if err := w.connect(ctx); err != nil {
-		return errors.Join(db.on.explain(err), w.closeConn())
+		return db.on.explain(err)
 	}
-	err = db.identify(w.tx)
+	err := db.identify(w.tx)
 	if err == nil {
 		err = w.tx.begun()
 	}

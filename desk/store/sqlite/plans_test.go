@@ -38,7 +38,7 @@ func TestStatementsFindByIndex(t *testing.T) {
 	})
 	all := make(map[string]bool)
 	for _, db := range opened {
-		for query := range db.work.tx.stmts {
+		for query := range db.work.tx.session.(*fileSession).stmts {
 			all[query] = true
 		}
 		for _, r := range []*reader{db.hot, db.cold, db.back} {

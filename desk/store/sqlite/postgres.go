@@ -28,8 +28,9 @@ const (
 
 // postgres is the engine for PostgreSQL.
 type postgres struct {
-	o      *Options
-	config *pgx.ConnConfig
+	o        *Options
+	config   *pgx.ConnConfig
+	prepared bool // the schema is up to date
 }
 
 func newPostgres(o *Options) (*postgres, error) {
@@ -41,7 +42,7 @@ func newPostgres(o *Options) (*postgres, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "eddy-desk"
 	}
-	return &postgres{o, config}, nil
+	return &postgres{o: o, config: config}, nil
 }
 
 func (p *postgres) dialect() *dialect { return &postgresDialect }
@@ -60,24 +61,36 @@ func (p *postgres) pool(n int, settings map[string]string) *sql.DB {
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// writer implements engine. A transaction of a process that has stopped in the middle ends soon, and with it its lock.
-func (p *postgres) writer(ctx context.Context) (*sql.DB, error) {
-	if err := p.prepare(ctx); err != nil {
-		return nil, p.explain(err)
+// session implements engine. A transaction of a process that has stopped in the middle ends soon, and with it its lock.
+func (p *postgres) session(ctx context.Context) (session, error) {
+	if !p.prepared {
+		if err := p.prepare(ctx); err != nil {
+			return nil, err
+		}
+		p.prepared = true
 	}
-	dial := p.config.DialFunc
-	writing := *p
-	writing.config = p.config.Copy()
-	writing.config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	c := p.config.Copy()
+	for name, value := range map[string]string{
+		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on",
+	} {
+		c.RuntimeParams[name] = value
+	}
+	dial := c.DialFunc
+	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		return &answered{conn, p.o.answer}, nil
 	}
-	return writing.pool(1, map[string]string{
-		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on",
-	}), nil
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.claim(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return &pgSession{conn: conn, words: make(map[string]string)}, nil
 }
 
 // usable refuses a server that is too old or that takes no writes, and a database of another encoding.
@@ -127,26 +140,16 @@ func (p *postgres) reader(n int, class readerClass) (*sql.DB, error) {
 	return p.pool(n, settings), nil
 }
 
-// claim implements engine. The lock ends with the connection.
-func (p *postgres) claim(ctx context.Context, conn *sql.Conn) error {
+// claim makes the database this process's alone, if Options.Alone asks for it, until the connection ends.
+func (p *postgres) claim(ctx context.Context, conn *pgx.Conn) error {
 	if !p.o.Alone {
 		return nil
 	}
 	var mine bool
-	if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, pgAlone).Scan(&mine); err != nil || mine {
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, pgAlone).Scan(&mine); err != nil || mine {
 		return err
 	}
 	return &ownError{fmt.Sprintf("postgres: database %s is in use by another Desk: stop that one", p.place())}
-}
-
-// lost implements engine.
-func (p *postgres) lost(conn *sql.Conn) bool {
-	closed := true
-	_ = conn.Raw(func(c any) error { // it is not called if database/sql knows that
-		closed = c.(*stdlib.Conn).Conn().IsClosed()
-		return nil
-	})
-	return closed
 }
 
 // place names the database without the password.

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -63,12 +62,11 @@ type meta struct {
 	Change  *store.Change  `json:"change,omitempty"`
 }
 
-// tx runs statements on the writer's connection, inside the transaction of the current group. A connection prepares each
-// statement once.
+// tx runs statements on the writer's connection, inside the transaction of the current group.
 type tx struct {
-	conn   *sql.Conn
+	session // nil = there is no connection
+
 	db     *DB
-	stmts  map[string]*sql.Stmt
 	words  []docWords // of the messages of this transaction, see addWords
 	maxDoc int64      // highest doc that exists or was given away; 0 = not known yet
 
@@ -86,67 +84,31 @@ type tx struct {
 
 func newTx(db *DB) *tx {
 	return &tx{
-		db: db, stmts: make(map[string]*sql.Stmt),
+		db:    db,
 		begin: db.on.dialect().begin, end: `COMMIT`, rollback: `ROLLBACK`,
 		savepoint: `SAVEPOINT command`, undo: `ROLLBACK TO command`, release: `RELEASE command`,
 	}
 }
 
-func (t *tx) stmt(query string) (*sql.Stmt, error) {
-	if s, ok := t.stmts[query]; ok {
-		return s, nil
+// takeBack undoes what the command has done.
+func (t *tx) takeBack() error {
+	err := t.exec(t.undo)
+	if err == nil {
+		err = t.sync()
 	}
-	s, err := t.conn.PrepareContext(context.Background(), t.db.on.dialect().rewrite(query))
-	if err != nil {
-		return nil, err
+	if err != nil { // a statement before it has failed
+		err = t.force(t.undo)
 	}
-	t.stmts[query] = s
-	return s, nil
-}
-
-func (t *tx) exec(query string, args ...any) error {
-	_, err := t.change(query, args...)
 	return err
-}
-
-// change runs a statement and returns the number of rows it changed.
-func (t *tx) change(query string, args ...any) (int64, error) {
-	s, err := t.stmt(query)
-	if err != nil {
-		return 0, err
-	}
-	r, err := s.ExecContext(context.Background(), args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-func (t *tx) row(query string, args ...any) scanner {
-	s, err := t.stmt(query)
-	if err != nil {
-		return failedRow{err}
-	}
-	return s.QueryRowContext(context.Background(), args...)
 }
 
 // all reads all rows of a query.
 func all[T any](t *tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	s, err := t.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.QueryContext(context.Background(), args...)
+	rows, err := t.query(query, args...)
 	if err != nil {
 		return nil, err
 	}
 	return collect(rows, scan)
-}
-
-func (t *tx) close() {
-	for _, s := range t.stmts {
-		_ = s.Close()
-	}
 }
 
 type scanner interface{ Scan(dest ...any) error }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -17,9 +16,8 @@ import (
 // writer owns the only writing connection. Commands queue. All that queue while one transaction runs go into the next
 // one. A second goroutine hands the outcomes out, so that the disk does not wait for callbacks.
 type writer struct {
-	db   *DB
-	pool *sql.DB
-	tx   *tx
+	db *DB
+	tx *tx
 
 	mu      sync.Mutex
 	wake    *sync.Cond // signalled when queue has something or closed is set
@@ -63,33 +61,27 @@ type op struct {
 	since   time.Time
 }
 
-func newWriter(db *DB, pool *sql.DB) *writer {
-	w := &writer{db: db, pool: pool, finished: make(chan []*op, 1), idle: make(chan struct{})}
+func newWriter(db *DB) *writer {
+	w := &writer{db: db, finished: make(chan []*op, 1), idle: make(chan struct{})}
 	w.wake = sync.NewCond(&w.mu)
 	w.tx = newTx(db)
 	return w
 }
 
-// connect takes a connection, also in place of one that was lost.
+// connect opens a connection, also in place of one that was lost.
 func (w *writer) connect(ctx context.Context) error {
-	if w.tx.conn != nil {
-		if !w.db.on.lost(w.tx.conn) {
+	if w.tx.session != nil {
+		if !w.tx.lost() {
 			return nil
 		}
-		w.tx.close()
-		clear(w.tx.stmts)
-		_ = w.tx.conn.Close()
-		w.tx.conn = nil
+		_ = w.tx.close()
+		w.tx.session = nil
 	}
-	conn, err := w.pool.Conn(ctx)
-	if err != nil {
-		return err
+	s, err := w.db.on.session(ctx)
+	if err == nil {
+		w.tx.session = s
 	}
-	if err := w.db.on.claim(ctx, conn); err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	w.tx.conn = conn
-	return nil
+	return err
 }
 
 // begin begins a transaction.
@@ -107,7 +99,8 @@ func (w *writer) begin() error {
 
 // end writes what the commands of a transaction have left to its end, and commits.
 func (w *writer) end() error {
-	for _, step := range []func() error{w.tx.addWords, w.tx.flush, w.tx.note, func() error { return w.tx.exec(w.tx.end) }} {
+	commit := func() error { return w.tx.exec(w.tx.end) }
+	for _, step := range []func() error{w.tx.addWords, w.tx.flush, w.tx.note, commit, w.tx.sync} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -267,9 +260,9 @@ func (w *writer) commit(group []*op) {
 	if err == nil {
 		err = w.end()
 	}
-	if err != nil && w.tx.conn != nil {
+	if err != nil && w.tx.session != nil {
 		// The database may have rolled back by itself, or have begun nothing. This rollback then fails, which is fine.
-		_ = w.tx.exec(w.tx.rollback)
+		_ = w.tx.force(w.tx.rollback)
 	}
 	if err == nil {
 		w.db.commits.Add(1)
@@ -307,7 +300,7 @@ func (w *writer) command(o *op) error {
 		w.tx.words = w.tx.words[:words]
 		w.tx.untell(rows, written)
 		out.Events, out.Err = nil, classify(err)
-		if undo := w.tx.exec(w.tx.undo); undo != nil { // the database has rolled everything back, because of err
+		if undo := w.tx.takeBack(); undo != nil { // the database has rolled everything back, because of err
 			return errors.Join(err, undo)
 		}
 	}
@@ -333,7 +326,10 @@ func (w *writer) contained(o *op) (out store.Outcome, err error) {
 			err = fmt.Errorf("sqlite: panic in a command: %v", v)
 		}
 	}()
-	return o.run(w.tx)
+	if out, err = o.run(w.tx); err == nil {
+		err = w.tx.sync() // else the next command would have the error
+	}
+	return out, err
 }
 
 // close finishes the queue and closes the connection.
@@ -353,12 +349,10 @@ func (w *writer) close() error {
 }
 
 func (w *writer) closeConn() error {
-	w.tx.close()
-	var err error
-	if w.tx.conn != nil {
-		err = w.tx.conn.Close()
+	if w.tx.session == nil {
+		return nil
 	}
-	return errors.Join(err, w.pool.Close())
+	return w.tx.close()
 }
 
 // Do implements store.Store.
