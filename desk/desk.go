@@ -21,7 +21,7 @@ import (
 	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 )
@@ -80,7 +80,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.Store == "" {
 		path = datadir.Database(d.o.DataDir)
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{
+	db, err := sqlstore.Open(ctx, sqlstore.Options{
 		Path: path, URL: d.o.Store, Alone: true, InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
 	})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -39,7 +39,7 @@ func newYard(t *testing.T) *yard {
 	y.ok(err)
 	path := filepath.Join(t.TempDir(), "desk.db")
 	sqlitetest.Prepare(t, path)
-	db, err := sqlite.Open(testkit.Context(t), sqlite.Options{Path: path, Now: y.now, Wait: testkit.Patience})
+	db, err := sqlstore.Open(testkit.Context(t), sqlstore.Options{Path: path, Now: y.now, Wait: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

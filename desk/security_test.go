@@ -17,7 +17,7 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -278,7 +278,7 @@ func TestGetChangesNothing(t *testing.T) {
 		}
 		return len(rows)
 	}
-	db := d.store.(*sqlite.DB)
+	db := d.store.(*sqlstore.DB)
 	for _, pattern := range routePatterns(t) {
 		method, path := request(pattern)
 		if method != http.MethodGet {

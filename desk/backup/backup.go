@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/datadir"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // Names inside a backup.
@@ -57,7 +57,7 @@ func Make(ctx context.Context, o Options) (Manifest, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	info, err := sqlite.Inspect(ctx, datadir.Database(o.DataDir))
+	info, err := sqlstore.Inspect(ctx, datadir.Database(o.DataDir))
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && info.Schema == 0) {
 		return Manifest{}, fmt.Errorf("backup: there is no Desk in %s: name its data directory", o.DataDir)
 	}
@@ -158,7 +158,7 @@ func (m *meter) watch(path string, ended <-chan error) error {
 func (c *copier) database(ctx context.Context) error {
 	to := filepath.Join(c.to, dbName)
 	snapshot := make(chan error, 1)
-	go func() { snapshot <- sqlite.Snapshot(ctx, datadir.Database(c.from), to) }()
+	go func() { snapshot <- sqlstore.Snapshot(ctx, datadir.Database(c.from), to) }()
 	if err := c.meter.watch(to, snapshot); err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/go-eddy/eddy/desk/backup"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a data directory with an open store.
 type world struct {
-	*sqlite.DB
+	*sqlstore.DB
 	t    *testing.T
 	dir  string
 	conv string
@@ -58,12 +58,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func openStore(t *testing.T, dir string) *sqlite.DB {
+func openStore(t *testing.T, dir string) *sqlstore.DB {
 	t.Helper()
 	if _, err := os.Lstat(datadir.Database(dir)); errors.Is(err, fs.ErrNotExist) {
 		sqlitetest.Prepare(t, datadir.Database(dir))
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: datadir.Database(dir), Wait: testkit.Patience})
+	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: datadir.Database(dir), Wait: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (w *world) say(text string) {
 	w.do(store.Append{Conv: w.conv, From: w.who, ClientID: uuid.NewString(), Body: text})
 }
 
-func texts(t *testing.T, db *sqlite.DB, conv string) []string {
+func texts(t *testing.T, db *sqlstore.DB, conv string) []string {
 	t.Helper()
 	var all []string
 	for after := uint64(0); ; {

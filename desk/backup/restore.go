@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/datadir"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // RestoreOptions say what to put back and where.
@@ -96,7 +96,7 @@ func open(ctx context.Context, dir string) (Manifest, map[string]string, error) 
 	if err != nil {
 		return m, nil, err
 	}
-	_, err = sqlite.Inspect(ctx, filepath.Join(dir, dbName))
+	_, err = sqlstore.Inspect(ctx, filepath.Join(dir, dbName))
 	return m, sums, err
 }
 
@@ -163,10 +163,10 @@ func unpack(ctx context.Context, o *RestoreOptions, work string, m Manifest, sum
 		count.add(n)
 	}
 	db := filepath.Join(work, dbName)
-	if err := sqlite.Check(ctx, db); err != nil {
+	if err := sqlstore.Check(ctx, db); err != nil {
 		return "", err
 	}
-	return sqlite.Renew(ctx, db)
+	return sqlstore.Renew(ctx, db)
 }
 
 // move renames the entries with these names from one directory into another.

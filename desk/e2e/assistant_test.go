@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // TestCustomerSeesTextGrow: the customer reads what a language model writes while it writes, and one marked message in
@@ -32,7 +32,7 @@ func TestCustomerSeesTextGrow(t *testing.T) {
 	t.Cleanup(model.Close)
 	b := startBrowser(t, "en")
 	d := newDesk(t)
-	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+	d.change(func(ctx context.Context, db *sqlstore.DB, site store.Site) {
 		ada, err := db.CreateBot(ctx, store.BotAccount{Name: "Ada", Kind: store.BotAssistant, Config: fmt.Sprintf(
 			`{"url":%q,"model":"m","allow_private":true,"greeting":{"en":"Hello, I am Ada."},"limits":{"first_ms":120000,"idle_ms":120000}}`, model.URL)})
 		if site.Bot = ada.ID; err == nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -257,7 +257,7 @@ func TestLongChat(t *testing.T) {
 	p.click("talk-to-person")
 	p.visible("queue-position")
 	p.navigate("about:blank")
-	d.change(func(ctx context.Context, db *sqlite.DB, _ store.Site) {
+	d.change(func(ctx context.Context, db *sqlstore.DB, _ store.Site) {
 		queue, _, err := db.Cold().Queue(ctx, 1)
 		if err != nil || len(queue) != 1 {
 			t.Fatalf("%d in the queue: %v", len(queue), err)

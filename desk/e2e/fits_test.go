@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // misfits lists what does not fit a window: pages and panes that scroll sideways, controls beyond what anybody can scroll to, and
@@ -147,7 +147,7 @@ func (d *desk) lengthy() {
 	d.t.Helper()
 	d.colleague("lin", longName, perm.Supervisor, 5)
 	d.colleague(longLogin, longName, perm.Agent, 5)
-	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+	d.change(func(ctx context.Context, db *sqlstore.DB, site store.Site) {
 		must := func(err error) {
 			d.t.Helper()
 			if err != nil {

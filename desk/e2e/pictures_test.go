@@ -14,7 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/sso/ssotest"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -59,7 +59,7 @@ func TestPicturesOfDocuments(t *testing.T) {
 	d.replies()
 	d.colleague("lin", "Lin Chen", perm.Supervisor, 5)
 	d.colleague("amy", "Amy Wood", perm.Agent, 3)
-	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+	d.change(func(ctx context.Context, db *sqlstore.DB, site store.Site) {
 		team, err := db.CreateGroup(ctx, store.Group{Name: "Orders", Settings: store.GroupSettings{Strategy: store.Manual, Target: 1_000}})
 		if err != nil {
 			t.Fatal(err)

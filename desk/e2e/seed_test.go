@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -18,7 +18,7 @@ import (
 func (d *desk) seed(write func(ctx context.Context, db store.Store) error) {
 	d.t.Helper()
 	ctx := testkit.Context(d.t)
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.data, "desk.db"), Readers: 1, Wait: testkit.Patience, BusyTimeout: testkit.Patience})
+	db, err := sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(d.data, "desk.db"), Readers: 1, Wait: testkit.Patience, BusyTimeout: testkit.Patience})
 	if err != nil {
 		d.t.Fatal(err)
 	}

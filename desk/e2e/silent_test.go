@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -88,7 +88,7 @@ func TestVisitorsWhoNeverWriteLeaveNothing(t *testing.T) {
 func TestChatWithoutABotBeginsWithTheFirstMessage(t *testing.T) {
 	b := startBrowser(t, "en")
 	d := newDesk(t)
-	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+	d.change(func(ctx context.Context, db *sqlstore.DB, site store.Site) {
 		site.BotName = ""
 		if err := db.UpdateSite(ctx, site); err != nil {
 			t.Fatal(err)

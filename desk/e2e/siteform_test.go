@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // shownTab is the tab of a form that is shown.
@@ -57,7 +57,7 @@ func TestSiteForm(t *testing.T) {
 	if n := boss.asked.Load(); n != 1 {
 		t.Errorf("the page has asked %d times, want once", n)
 	}
-	d.change(func(_ context.Context, _ *sqlite.DB, site store.Site) {
+	d.change(func(_ context.Context, _ *sqlstore.DB, site store.Site) {
 		if s := site.Settings; s.Color != "#7a3cc2" || !strings.HasPrefix(s.Greeting, "<b>Welcome") || s.IdleBot != 20*60_000 || s.IdleChat != store.DefaultIdleChat.Milliseconds() {
 			t.Errorf("stored %+v", s)
 		}

@@ -13,16 +13,16 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // change stops the server, changes what it keeps, and starts it again.
-func (d *desk) change(f func(context.Context, *sqlite.DB, store.Site)) {
+func (d *desk) change(f func(context.Context, *sqlstore.DB, store.Site)) {
 	d.t.Helper()
 	d.stop()
 	ctx := testkit.Context(d.t)
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.data, "desk.db")})
+	db, err := sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(d.data, "desk.db")})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func (d *desk) change(f func(context.Context, *sqlite.DB, store.Site)) {
 // settings changes the settings of the demo site.
 func (d *desk) settings(change func(*store.SiteSettings)) {
 	d.t.Helper()
-	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+	d.change(func(ctx context.Context, db *sqlstore.DB, site store.Site) {
 		change(&site.Settings)
 		if err := db.UpdateSite(ctx, site); err != nil {
 			d.t.Fatal(err)

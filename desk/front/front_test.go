@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 

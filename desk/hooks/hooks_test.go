@@ -21,8 +21,8 @@ import (
 
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -77,7 +77,7 @@ type sent struct {
 
 // rig is a store, and receivers that answer as the test says.
 type rig struct {
-	*sqlite.DB
+	*sqlstore.DB
 	t     *testing.T
 	clock *clock
 	o     Options
@@ -94,7 +94,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, clock: &clock{now: time.Now(), timers: make(map[chan time.Time]time.Time)}, serve: func(sent) (int, error) { return http.StatusOK, nil }}
 	path := filepath.Join(t.TempDir(), "desk.db")
 	sqlitetest.Prepare(t, path)
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: r.clock.Now, Logger: slog.New(slog.DiscardHandler)})
+	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path, Now: r.clock.Now, Logger: slog.New(slog.DiscardHandler)})
 	r.ok(err)
 	r.DB = db
 	t.Cleanup(func() {

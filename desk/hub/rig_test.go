@@ -20,8 +20,8 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -150,11 +150,11 @@ func (w *wire) closeCode() int {
 type rig struct {
 	t     *testing.T
 	ctx   context.Context
-	db    *sqlite.DB
+	db    *sqlstore.DB
 	fault *faultStore
 	hub   *Hub
 	site  store.Site
-	lent  *sqlite.DB // nil if the store was not lent
+	lent  *sqlstore.DB // nil if the store was not lent
 	path  string
 	o     Options
 
@@ -191,7 +191,7 @@ func newBubbleRig(t *testing.T, o Options) *rig {
 }
 
 // beginRig makes the site and starts the hub, on the store that was lent or else on one that it opens at path.
-func beginRig(t *testing.T, o Options, path string, lent *sqlite.DB) *rig {
+func beginRig(t *testing.T, o Options, path string, lent *sqlstore.DB) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience) // for the whole test: only against a hang
 	t.Cleanup(cancel)
@@ -217,11 +217,11 @@ func (o *Options) clock() func() time.Time {
 	return o.Now
 }
 
-func (r *rig) use(db *sqlite.DB) { r.db, r.fault = db, &faultStore{Store: db} }
+func (r *rig) use(db *sqlstore.DB) { r.db, r.fault = db, &faultStore{Store: db} }
 
 func (r *rig) openStore() {
 	r.t.Helper()
-	db, err := sqlite.Open(r.ctx, sqlite.Options{
+	db, err := sqlstore.Open(r.ctx, sqlstore.Options{
 		Path: r.path, Wait: sqlitetest.Far, BusyTimeout: sqlitetest.Far, Now: r.o.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -361,7 +361,7 @@ func TestPostStops(t *testing.T) {
 // TestPostLooksByItself: a mail that nobody has told the Post about is sent, and one that is due later is sent then.
 func TestPostLooksByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Wait: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+		db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Wait: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

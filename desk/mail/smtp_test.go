@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy/desk/desktest"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 

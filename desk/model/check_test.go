@@ -10,13 +10,13 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // check compares what everybody saw with what is stored: while the server runs, so that the clients can catch up. A stream only grows, so that
 // it need not stand still. The counters are compared after the server's end.
 func (m *model) check() {
-	db, err := sqlite.Open(m.ctx, sqlite.Options{Path: datadir.Database(m.dir)})
+	db, err := sqlstore.Open(m.ctx, sqlstore.Options{Path: datadir.Database(m.dir)})
 	m.ok(err)
 	defer func() {
 		if err := db.Close(); err != nil {
@@ -62,7 +62,7 @@ func (m *model) check() {
 	}
 }
 
-func (m *model) events(db *sqlite.DB, conv string, side store.Side) []store.Event {
+func (m *model) events(db *sqlstore.DB, conv string, side store.Side) []store.Event {
 	m.t.Helper()
 	events, more, err := db.Cold().Events(m.ctx, conv, side, 0, math.MaxInt32, math.MaxInt32)
 	m.ok(err)
@@ -73,7 +73,7 @@ func (m *model) events(db *sqlite.DB, conv string, side store.Side) []store.Even
 }
 
 // checkConv checks one conversation by itself and everybody's view of it, and returns its events.
-func (m *model) checkConv(db *sqlite.DB, conv string) []store.Event {
+func (m *model) checkConv(db *sqlstore.DB, conv string) []store.Event {
 	m.t.Helper()
 	head, err := db.Cold().Conversation(m.ctx, conv)
 	m.ok(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 const boss = "boss" // the administrator, who blocks, merges and erases guests
@@ -38,7 +38,7 @@ func token(n int) string { return fmt.Sprint("invitation ", n) }
 // found makes what pages make before anybody comes: the administrator, whose account is that of an agent otherwise,
 // and invitations.
 func (m *model) found() {
-	db, err := sqlite.Open(m.ctx, sqlite.Options{Path: datadir.Database(m.dir)})
+	db, err := sqlstore.Open(m.ctx, sqlstore.Options{Path: datadir.Database(m.dir)})
 	m.ok(err)
 	first, err := db.Cold().AgentByLogin(m.ctx, "agent0")
 	m.ok(err)
@@ -213,7 +213,7 @@ func (m *model) invited(n int) {
 }
 
 // checkHosted looks for what the store has of guests and new colleagues. What is erased goes in the background.
-func (m *model) checkHosted(db *sqlite.DB) {
+func (m *model) checkHosted(db *sqlstore.DB) {
 	m.t.Helper()
 	for _, h := range m.hosted {
 		c, err := db.Cold().Contact(m.ctx, h.id)
@@ -248,7 +248,7 @@ func (m *model) checkHosted(db *sqlite.DB) {
 }
 
 // checkGuest looks for a guest's messages, each once, in a conversation of a contact.
-func (m *model) checkGuest(db *sqlite.DB, g *guest, contact string) {
+func (m *model) checkGuest(db *sqlstore.DB, g *guest, contact string) {
 	m.t.Helper()
 	head, err := db.Cold().Conversation(m.ctx, g.conv)
 	m.ok(err)
@@ -271,7 +271,7 @@ func (m *model) checkGuest(db *sqlite.DB, g *guest, contact string) {
 }
 
 // gone waits until nothing is left of a guest, and looks for the line that says who has erased it.
-func (m *model) gone(db *sqlite.DB, g *guest) {
+func (m *model) gone(db *sqlstore.DB, g *guest) {
 	m.t.Helper()
 	for {
 		_, err := db.Cold().Conversation(m.ctx, g.conv)

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // checkSet compares what somebody has set with what is stored: the last value that was acknowledged, or one whose answer
 // was lost.
-func (p *person) checkSet(db *sqlite.DB) {
+func (p *person) checkSet(db *sqlstore.DB) {
 	p.m.t.Helper()
 	kept := make(map[string]string)
 	if p.staff {
@@ -52,7 +52,7 @@ func (p *person) checkSet(db *sqlite.DB) {
 
 // checkOutbox: programs are told each event of each conversation once and in order, and the tags of a conversation are
 // those that they were told. Nobody has read further than there is.
-func (m *model) checkOutbox(db *sqlite.DB) {
+func (m *model) checkOutbox(db *sqlstore.DB) {
 	m.t.Helper()
 	page, err := db.Cold().Outbox(m.ctx, 0, math.MaxInt32)
 	m.ok(err)

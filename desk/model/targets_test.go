@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // target is how soon the group of the model wants to answer: while people answer now before it and now after it.
@@ -14,7 +14,7 @@ const target = 100 * time.Millisecond
 
 // aim gives the site a group of all agents with a target.
 func (m *model) aim() {
-	db, err := sqlite.Open(m.ctx, sqlite.Options{Path: datadir.Database(m.dir)})
+	db, err := sqlstore.Open(m.ctx, sqlstore.Options{Path: datadir.Database(m.dir)})
 	m.ok(err)
 	defer func() { m.ok(db.Close()) }()
 	g, err := db.CreateGroup(m.ctx, store.Group{Name: "All", Settings: store.GroupSettings{Target: target.Milliseconds()}})
@@ -32,7 +32,7 @@ func (m *model) aim() {
 
 // checkTargets: what the targets of the chats were worth telling was told once for each wait, however often the server was
 // killed.
-func (m *model) checkTargets(db *sqlite.DB) {
+func (m *model) checkTargets(db *sqlstore.DB) {
 	m.t.Helper()
 	page, err := db.Cold().Outbox(m.ctx, 0, math.MaxInt32)
 	m.ok(err)

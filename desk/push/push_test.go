@@ -23,8 +23,8 @@ import (
 	"github.com/go-eddy/eddy/desk/push/pushtest"
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
-	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rig is a Push in a bubble of synctest, on a store, with a push service that needs no network.
 type rig struct {
-	*sqlite.DB
+	*sqlstore.DB
 	*pushtest.Service
 	t        *testing.T
 	o        Options
@@ -73,7 +73,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 
 func (r *rig) openStore(path string) {
 	r.t.Helper()
-	db, err := sqlite.Open(r.t.Context(), sqlite.Options{Path: path, Wait: sqlitetest.Far, BusyTimeout: sqlitetest.Far, Logger: slog.New(slog.DiscardHandler)})
+	db, err := sqlstore.Open(r.t.Context(), sqlstore.Options{Path: path, Wait: sqlitetest.Far, BusyTimeout: sqlitetest.Far, Logger: slog.New(slog.DiscardHandler)})
 	r.ok(err)
 	r.DB = db
 }

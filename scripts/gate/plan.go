@@ -40,7 +40,7 @@ var plan = []run{
 	{name: "once", build: "plain", own: true,
 		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version"},
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
-	{name: "store", build: "plain", packages: []string{"desk/store/sqlite"},
+	{name: "store", build: "plain", packages: []string{"desk/store/sqlstore"},
 		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in"},
 	{name: "holes", build: "plain", packages: []string{"desk/hub"}, args: []string{"-lossy-feed"},
 		why: "Desk's hub on a feed with holes, as one through a network has"},
@@ -57,7 +57,7 @@ var plan = []run{
 }
 
 // longest are the test programs to begin with, so that none is left alone at the end.
-var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "race cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlite", "store desk/store/sqlite", "net .", "once internal/docs",
+var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "race cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlstore", "store desk/store/sqlstore", "net .", "once internal/docs",
 	"poll .", "select .", "race websocket", "race internal/poll", "race cmd/eddy/internal/load", "race rpc", "sim internal/sys/sim"}
 
 // holds reports whether the folder is one of patterns.

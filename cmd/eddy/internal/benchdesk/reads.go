@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // deskReads are the times of lists, searches and reports over many old chats.
@@ -88,7 +88,7 @@ func (r *deskRun) reads(ctx context.Context) (err error) {
 }
 
 // readsOf returns what is asked.
-func readsOf(ctx context.Context, db *sqlite.DB, until int64) ([]oneRead, error) {
+func readsOf(ctx context.Context, db *sqlstore.DB, until int64) ([]oneRead, error) {
 	agents, err1 := db.Cold().Agents(ctx)
 	groups, err2 := db.Cold().Groups(ctx)
 	sites, err3 := db.Cold().Sites(ctx)
@@ -108,7 +108,7 @@ const readsDay = 24 * int64(time.Hour/time.Millisecond)
 // readsPage is how many rows a list and a search show.
 const readsPage = 20
 
-func listsOf(db *sqlite.DB, until int64, agent, group, site string) (all []oneRead) {
+func listsOf(db *sqlstore.DB, until int64, agent, group, site string) (all []oneRead) {
 	list := func(what string, everybody bool, f store.Filter) {
 		all = append(all, oneRead{"list " + what, func(ctx context.Context) (int, error) {
 			page, _, err := db.Cold().History(ctx, store.Scope{Agent: agent, All: everybody}, f, "", readsPage)
@@ -128,7 +128,7 @@ func listsOf(db *sqlite.DB, until int64, agent, group, site string) (all []oneRe
 	return all
 }
 
-func searchesOf(db *sqlite.DB, agent string) (all []oneRead) {
+func searchesOf(db *sqlstore.DB, agent string) (all []oneRead) {
 	search := func(what, q string, everybody bool, f store.Filter) {
 		all = append(all, oneRead{"search " + what, func(ctx context.Context) (int, error) {
 			hits, _, err := db.Cold().Search(ctx, store.Scope{Agent: agent, All: everybody}, q, f, "", readsPage)
@@ -147,7 +147,7 @@ func searchesOf(db *sqlite.DB, agent string) (all []oneRead) {
 	return all
 }
 
-func reportsOf(db *sqlite.DB, until int64, site, agent string) (all []oneRead, err error) {
+func reportsOf(db *sqlstore.DB, until int64, site, agent string) (all []oneRead, err error) {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	report := func(what string, days int64, q store.ReportQuery) {
 		q.From, q.To, q.Zone = until-days*readsDay, until+readsDay, zone

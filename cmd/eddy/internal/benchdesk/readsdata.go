@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // readsMade says what the data of reads are. They are a function of it.
@@ -40,7 +40,7 @@ const (
 )
 
 // openReads opens the data of reads in a directory, and makes them first if there are none. said is told how far that is.
-func openReads(ctx context.Context, dir string, chats, texts int, said func(string)) (made readsMade, db *sqlite.DB, err error) {
+func openReads(ctx context.Context, dir string, chats, texts int, said func(string)) (made readsMade, db *sqlstore.DB, err error) {
 	note, file := filepath.Join(dir, "reads.json"), filepath.Join(dir, "desk.db")
 	text, err := os.ReadFile(note)
 	switch {
@@ -62,13 +62,13 @@ func openReads(ctx context.Context, dir string, chats, texts int, said func(stri
 			note, made.Version, made.Chats, made.Texts, readsVersion, chats, texts)
 	}
 	until := time.UnixMilli(made.Until)
-	db, err = sqlite.Open(ctx, sqlite.Options{Path: file, InOrder: true, Now: func() time.Time { return until }})
+	db, err = sqlstore.Open(ctx, sqlstore.Options{Path: file, InOrder: true, Now: func() time.Time { return until }})
 	return made, db, err
 }
 
 // readsMaker makes the data of reads by the commands of a Desk, with a clock that it sets.
 type readsMaker struct {
-	db     *sqlite.DB
+	db     *sqlstore.DB
 	now    atomic.Int64
 	rnd    *rand.Rand
 	texts  int
@@ -89,7 +89,7 @@ func makeReads(ctx context.Context, dir, file string, chats, texts int, said fun
 	m := &readsMaker{rnd: rand.New(rand.NewPCG(readsSeed, 1)), texts: texts, words: vocabulary()}
 	year := int64(readsDays) * 24 * time.Hour.Milliseconds()
 	m.now.Store(made.Until - year)
-	m.db, err = sqlite.Open(ctx, sqlite.Options{Path: file, Now: func() time.Time { return time.UnixMilli(m.now.Load()) }})
+	m.db, err = sqlstore.Open(ctx, sqlstore.Options{Path: file, Now: func() time.Time { return time.UnixMilli(m.now.Load()) }})
 	if err != nil {
 		return made, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/backup"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/version"
 )
 
@@ -131,7 +131,7 @@ func (f *deskFlags) move(ctx context.Context, t *cli.Terminal, to string, check 
 	if err := f.checkFile("--to needs the file of --data alone"); err != nil {
 		return err
 	}
-	if err := sqlite.CheckURL(to); err != nil {
+	if err := sqlstore.CheckURL(to); err != nil {
 		return err
 	}
 	info, err := f.inspect(ctx)
@@ -139,7 +139,7 @@ func (f *deskFlags) move(ctx context.Context, t *cli.Terminal, to string, check 
 		return err
 	}
 	if check {
-		t.Say("eddy: the database in %s, %s, would be copied to %s", f.data, cli.Size(info.Size), sqlite.Place(to))
+		t.Say("eddy: the database in %s, %s, would be copied to %s", f.data, cli.Size(info.Size), sqlstore.Place(to))
 		return nil
 	}
 	from := time.Now()
@@ -150,7 +150,7 @@ func (f *deskFlags) move(ctx context.Context, t *cli.Terminal, to string, check 
 	return withData(ctx, t, f, dir, func(ctx context.Context, _ store.Store) error { // the schema is up to date now
 		return t.WhileRunning(ctx, func(ctx context.Context) error {
 			said := time.Now()
-			done, err := sqlite.Copy(ctx, datadir.Database(f.data), to, func(table string, rows, of int64) {
+			done, err := sqlstore.Copy(ctx, datadir.Database(f.data), to, func(table string, rows, of int64) {
 				if time.Since(said) >= saidEvery {
 					said = time.Now()
 					t.Note("table %s: %d of %d rows", table, rows, of)
@@ -159,8 +159,8 @@ func (f *deskFlags) move(ctx context.Context, t *cli.Terminal, to string, check 
 			if err != nil {
 				return err
 			}
-			t.Say("eddy: copied %d rows to %s in %s, %d of them now; all check sums agree", done.Rows, sqlite.Place(to), time.Since(from).Round(time.Millisecond), done.New)
-			t.Say("  start with: eddy desk --data %s --store %s", f.data, sqlite.Place(to))
+			t.Say("eddy: copied %d rows to %s in %s, %d of them now; all check sums agree", done.Rows, sqlstore.Place(to), time.Since(from).Round(time.Millisecond), done.New)
+			t.Say("  start with: eddy desk --data %s --store %s", f.data, sqlstore.Place(to))
 			return nil
 		})
 	})
@@ -194,11 +194,11 @@ func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 // directory, which has then checked the database.
 func withData(ctx context.Context, t *cli.Terminal, desk *deskFlags, dir *datadir.Held, f func(context.Context, store.Store) error) error {
 	steps := opening{t: t}
-	o := sqlite.Options{URL: desk.store, InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating}
+	o := sqlstore.Options{URL: desk.store, InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating}
 	if o.URL == "" {
 		o.Path = datadir.Database(desk.data)
 	}
-	db, err := sqlite.Open(ctx, o)
+	db, err := sqlstore.Open(ctx, o)
 	steps.end()
 	if err != nil {
 		if dir != nil {
@@ -234,18 +234,18 @@ func (f *deskFlags) checkFile(instead string) error {
 }
 
 // inspect looks at the database that the flags name.
-func (f *deskFlags) inspect(ctx context.Context) (sqlite.Info, error) {
+func (f *deskFlags) inspect(ctx context.Context) (sqlstore.Info, error) {
 	if err := f.checkData(); err != nil {
-		return sqlite.Info{}, err
+		return sqlstore.Info{}, err
 	}
 	if f.store != "" {
-		info, err := sqlite.InspectPostgres(ctx, f.store)
+		info, err := sqlstore.InspectPostgres(ctx, f.store)
 		if err == nil && info.Schema == 0 {
 			err = &noDesk{f.place()}
 		}
 		return info, err
 	}
-	info, err := sqlite.Inspect(ctx, datadir.Database(f.data))
+	info, err := sqlstore.Inspect(ctx, datadir.Database(f.data))
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && info.Schema == 0) {
 		return info, &noDesk{filepath.Clean(f.data)}
 	}

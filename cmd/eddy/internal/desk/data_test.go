@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
@@ -206,7 +206,7 @@ func loginFrom(t *testing.T, flags []string, want string) {
 		t.Fatalf("status %d", r.StatusCode)
 	}
 	p.Stop()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(data, "desk.db")})
+	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(data, "desk.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/metrics"
 )
 
@@ -146,13 +146,13 @@ func (f *deskFlags) checkData() error {
 	if f.data == "" {
 		return errors.New("--data is empty: name a directory this user can write to")
 	}
-	return sqlite.CheckURL(f.store)
+	return sqlstore.CheckURL(f.store)
 }
 
 // place names the data in messages.
 func (f *deskFlags) place() string {
 	if f.store != "" {
-		return sqlite.Place(f.store)
+		return sqlstore.Place(f.store)
 	}
 	return f.data
 }

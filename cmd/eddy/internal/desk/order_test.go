@@ -17,7 +17,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // TestDeskChecksAfterAKill: a start reads the whole database, and says so, only after a run that did not end in order. Commands
@@ -55,7 +55,7 @@ func TestDeskChecksAfterAKill(t *testing.T) {
 // up with the remedy if that does not come to an end.
 func TestUserWaitsForAStartingDesk(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "desk.db")
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: made})
+	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: made})
 	if err == nil {
 		err = db.Close()
 	}

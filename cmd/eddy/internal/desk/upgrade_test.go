@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -130,7 +130,7 @@ func TestOlderProgramRefusesNewerData(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(data, "desk.db")
-	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: file})
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: file})
 	if err == nil {
 		err = store.Close()
 	}

@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// maxHeld bounds the statements that wait for the next answer.
+const maxHeld = 64
+
+// pgSession is a session of PostgreSQL. Every answer takes a way through the network, so statements without a result wait
+// and go with the next one that has one.
+type pgSession struct {
+	conn  *pgx.Conn
+	held  pgx.Batch
+	words map[string]string // statements of this package in those of PostgreSQL
+}
+
+func (s *pgSession) rewrite(query string) string {
+	words, ok := s.words[query]
+	if !ok {
+		words = postgresDialect.rewrite(query)
+		s.words[query] = words
+	}
+	return words
+}
+
+func (s *pgSession) exec(query string, args ...any) error {
+	s.held.Queue(s.rewrite(query), args...)
+	if s.held.Len() < maxHeld {
+		return nil
+	}
+	return s.sync()
+}
+
+// send sends what waits. The results of that are read: the next one is that of the statement that was added last, if it
+// was added for this.
+func (s *pgSession) send(before int) (pgx.BatchResults, error) {
+	batch := s.held
+	s.held = pgx.Batch{}
+	results := s.conn.SendBatch(context.Background(), &batch)
+	for range before {
+		if _, err := results.Exec(); err != nil {
+			return nil, errors.Join(err, results.Close())
+		}
+	}
+	return results, nil
+}
+
+func (s *pgSession) change(query string, args ...any) (int64, error) {
+	before := s.held.Len()
+	if before == 0 {
+		done, err := s.conn.Exec(context.Background(), s.rewrite(query), args...)
+		return done.RowsAffected(), err
+	}
+	s.held.Queue(s.rewrite(query), args...)
+	results, err := s.send(before)
+	if err != nil {
+		return 0, err
+	}
+	done, err := results.Exec()
+	if err == nil {
+		err = results.Close()
+	} else {
+		_ = results.Close() // has the same error
+	}
+	return done.RowsAffected(), err
+}
+
+func (s *pgSession) row(query string, args ...any) scanner {
+	before := s.held.Len()
+	if before == 0 {
+		return s.conn.QueryRow(context.Background(), s.rewrite(query), args...)
+	}
+	s.held.Queue(s.rewrite(query), args...)
+	results, err := s.send(before)
+	if err != nil {
+		return failedRow{err}
+	}
+	return lastRow{results}
+}
+
+// lastRow is the row of the last statement of a batch.
+type lastRow struct{ results pgx.BatchResults }
+
+// Scan implements scanner.
+func (r lastRow) Scan(dest ...any) error {
+	err := r.results.QueryRow().Scan(dest...)
+	if closed := r.results.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func (s *pgSession) query(query string, args ...any) (rowsOf, error) {
+	if err := s.sync(); err != nil {
+		return nil, err
+	}
+	rows, err := s.conn.Query(context.Background(), s.rewrite(query), args...)
+	return pgRows{rows}, err
+}
+
+// pgRows are rows whose end says no more than Err.
+type pgRows struct{ pgx.Rows }
+
+// Close implements rowsOf.
+func (r pgRows) Close() error {
+	r.Rows.Close()
+	return nil
+}
+
+func (s *pgSession) sync() error {
+	n := s.held.Len()
+	if n == 0 {
+		return nil
+	}
+	results, err := s.send(n)
+	if err != nil {
+		return err
+	}
+	return results.Close()
+}
+
+func (s *pgSession) force(statement string) error {
+	s.held = pgx.Batch{}
+	_, err := s.conn.Exec(context.Background(), statement)
+	return err
+}
+
+func (s *pgSession) lost() bool { return s.conn.IsClosed() }
+
+func (s *pgSession) close() error { return s.conn.Close(context.Background()) }
