@@ -87,6 +87,9 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.store = db
+	if d.o.Now == nil {
+		d.o.Now = db.Now
+	}
 	if d.o.WrapStore != nil {
 		d.store = d.o.WrapStore(db)
 	}

@@ -94,7 +94,7 @@ type Options struct {
 	Dumper *executor.Dumper
 
 	Logger *slog.Logger     // default slog.Default()
-	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now
+	Now    func() time.Time // clock of tokens, rates and shown times, default that of the database
 
 	push     func(*push.Options) // tests change how agents are called
 	patience time.Duration       // least time limit of a request or connection; tests set it so that a busy machine ends nothing
@@ -164,8 +164,5 @@ func (o *Options) fill() {
 	o.Mail.Fill()
 	if o.Logger == nil {
 		o.Logger = slog.Default()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 }

@@ -31,7 +31,7 @@ func (db *DB) CreateBot(ctx context.Context, b store.BotAccount) (store.BotAccou
 	if err != nil {
 		return b, err
 	}
-	b.ID, b.Created = id, db.o.Now().UnixMilli()
+	b.ID, b.Created = id, db.Now().UnixMilli()
 	return b, exists("bot "+b.Name, db.write(ctx, func(t *tx) error {
 		if err := t.workspace(); err != nil {
 			return err

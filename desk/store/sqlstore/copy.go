@@ -46,7 +46,7 @@ func Copy(ctx context.Context, path, url string, progress func(table string, row
 	}
 	o := Options{Path: path}
 	o.fill()
-	target, err := newPostgres(&Options{URL: url, Now: o.Now})
+	target, err := newPostgres(&Options{URL: url})
 	if err != nil {
 		return done, err
 	}

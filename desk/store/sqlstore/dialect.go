@@ -12,7 +12,7 @@ type dialect struct {
 	rewrite func(query string) string
 
 	begin string
-	last  string // reads what sqlSeqs reads, and keeps other writers away until the end of the transaction
+	last  string // reads the last number of the outbox and the clock in microseconds, 0 = this machine's, and keeps other writers away until the end of the transaction
 
 	// The search. A document is a message; its words are separated by blanks.
 	insertWords, insertMany string // of one message, and of tellMany
@@ -43,7 +43,7 @@ const (
 var sqliteDialect = dialect{
 	rewrite:     strings.NewReplacer("greatest(", "max(", "least(", "min(").Replace,
 	begin:       `BEGIN IMMEDIATE`,
-	last:        sqlSeqs,
+	last:        sqlLast + `0` + ofOutbox,
 	insertWords: wordsOfFile,
 	insertMany:  wordsOfFile + strings.Repeat(`, (?, ?)`, tellMany-1),
 	dropWords:   `DELETE FROM message_words WHERE rowid IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`,
@@ -61,7 +61,7 @@ var sqliteDialect = dialect{
 var postgresDialect = dialect{
 	rewrite:     postgresWords,
 	begin:       `BEGIN ISOLATION LEVEL READ COMMITTED`,
-	last:        sqlSeqs + ` FOR UPDATE`,
+	last:        sqlLast + `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)` + ofOutbox + ` FOR UPDATE`,
 	insertWords: `INSERT INTO message_words (doc, words) VALUES ` + vector,
 	insertMany:  `INSERT INTO message_words (doc, words) VALUES ` + vector + strings.Repeat(`, `+vector, tellMany-1),
 	dropWords:   `DELETE FROM message_words WHERE doc IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`,

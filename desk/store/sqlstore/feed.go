@@ -36,10 +36,11 @@ func (t *tx) begun() error {
 // last reads the last number of the outbox. If another process has written since, what is remembered of the messages counts
 // no more.
 func (t *tx) last() error {
-	var floor, seq int64
-	if err := t.row(t.db.on.dialect().last).Scan(&floor, &seq); err != nil {
+	var seq, clock int64
+	if err := t.row(t.db.on.dialect().last).Scan(&seq, &clock); err != nil {
 		return err
 	}
+	t.db.clock.set(clock)
 	if seq != t.seq {
 		t.maxDoc = 0
 	}

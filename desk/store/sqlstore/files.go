@@ -50,7 +50,7 @@ func (db *DB) AddAttachment(ctx context.Context, a store.Attachment, q store.Quo
 	if err != nil {
 		return a, err
 	}
-	a.ID, a.Seq, a.Created = id, 0, db.o.Now().UnixMilli()
+	a.ID, a.Seq, a.Created = id, 0, db.Now().UnixMilli()
 	return a, db.write(ctx, func(t *tx) error {
 		d, err := t.load(a.Conv)
 		if err != nil {

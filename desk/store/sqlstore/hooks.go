@@ -120,7 +120,7 @@ func (db *DB) CreateWebhook(ctx context.Context, w store.Webhook) (store.Webhook
 	if err != nil {
 		return w, err
 	}
-	w.ID, w.Created = id, db.o.Now().UnixMilli()
+	w.ID, w.Created = id, db.Now().UnixMilli()
 	return w, db.write(ctx, func(t *tx) error {
 		values, err := t.hookValues(&w)
 		if err != nil {

@@ -55,7 +55,7 @@ func (r *reader) Invitations(ctx context.Context) ([]store.Invitation, error) {
 
 // CreateInvitation implements store.InvitationWrites.
 func (db *DB) CreateInvitation(ctx context.Context, v store.Invitation, token store.Token) (store.Invitation, error) {
-	now := db.o.Now()
+	now := db.Now()
 	if err := v.Check(now); err != nil {
 		return v, err
 	}
@@ -90,7 +90,7 @@ func (db *DB) AcceptInvitation(ctx context.Context, token store.Token, a store.A
 	made := make(chan store.AgentAccount, 1)
 	err = exists("agent "+a.Login, db.write(ctx, func(t *tx) error {
 		v, err := scanInvitation(t.row(sqlInvitation, token[:], string(perm.Admin)))
-		if v, err = unexpired(v, err, db.o.Now()); err != nil {
+		if v, err = unexpired(v, err, db.Now()); err != nil {
 			return err
 		}
 		a := a

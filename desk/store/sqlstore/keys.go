@@ -53,7 +53,7 @@ func (db *DB) CreateAPIKey(ctx context.Context, k store.APIKey, token store.Toke
 	if err != nil {
 		return k, err
 	}
-	k.ID, k.Created, k.Used, k.Revoked = id, db.o.Now().UnixMilli(), 0, 0
+	k.ID, k.Created, k.Used, k.Revoked = id, db.Now().UnixMilli(), 0, 0
 	scopes := make([]string, len(k.Scopes))
 	for i, s := range k.Scopes {
 		scopes[i] = string(s)

@@ -70,7 +70,7 @@ func migrate(ctx context.Context, conn *sql.Conn, d *dialect, place string, o *O
 		if done[m.version] {
 			continue
 		}
-		if err := apply(ctx, conn, d, m, o.Now()); err != nil {
+		if err := apply(ctx, conn, d, m, o.now()); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
 	}

@@ -29,10 +29,10 @@ type Options struct {
 	InOrder     bool               // the file is as it was when it was last closed: Open then does not read all of it
 	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB
 	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database
-	Now         func() time.Time   // default time.Now
+	Now         func() time.Time   // default DB.Now
 	Logger      *slog.Logger       // default slog.Default()
 
-	answer  time.Duration // of a server, for which the writer waits; default 10 s
+	answer  time.Duration // of a server, for which the writer waits; default 10 s, or Wait if that is more
 	noIndex bool          // of a benchmark: messages are not added to the search
 }
 
@@ -53,6 +53,7 @@ type DB struct {
 	failures atomic.Uint64
 	latency  latency
 	news     outboxNews
+	clock    clock
 	feed     feed
 }
 
@@ -65,7 +66,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{o: o, on: on}
+	db := &DB{o: o, on: on, clock: clock{own: o.Now}}
 	if err := db.openWriter(ctx); err != nil {
 		return nil, err
 	}
@@ -124,10 +125,7 @@ func (o *Options) fill() {
 		o.BusyTimeout = 5 * time.Second
 	}
 	if o.answer <= 0 {
-		o.answer = 10 * time.Second
-	}
-	if o.Now == nil {
-		o.Now = time.Now
+		o.answer = max(10*time.Second, o.Wait)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

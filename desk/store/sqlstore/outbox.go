@@ -17,7 +17,9 @@ const (
 
 	sqlOutbox = `SELECT ` + rowColumns + ` FROM outbox WHERE seq > greatest(CAST(? AS BIGINT), (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor'))
 		ORDER BY seq LIMIT ?`
-	sqlSeqs       = `SELECT (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor'), CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_last'`
+	sqlSeqs       = `SELECT (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor'), CAST(value AS BIGINT)` + ofOutbox
+	sqlLast       = `SELECT CAST(value AS BIGINT), `
+	ofOutbox      = ` FROM setting WHERE key = 'outbox_last'`
 	sqlOldest     = `SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq, created FROM outbox ORDER BY seq LIMIT ?) o WHERE created < ? OR seq <= ?`
 	sqlTrim       = `DELETE FROM outbox WHERE seq <= ?`
 	sqlRaise      = `UPDATE setting SET value = ? WHERE key = 'outbox_floor'`

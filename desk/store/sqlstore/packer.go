@@ -52,7 +52,7 @@ func (p *packer) run() {
 // may ask for it earlier.
 func (db *DB) PackDays(ctx context.Context) error {
 	for _, tags := range []bool{false, true} {
-		for before := db.o.Now().UnixMilli() / dayMS; ; {
+		for before := db.Now().UnixMilli() / dayMS; ; {
 			day, rev, err := db.back.toPack(ctx, rollupsOf(tags), before)
 			if errors.Is(err, store.ErrNotFound) {
 				break

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // maxHeld bounds the statements that wait for the next answer.
@@ -14,6 +15,7 @@ const maxHeld = 64
 // and go with the next one that has one.
 type pgSession struct {
 	conn  *pgx.Conn
+	stale bool // the server takes no writes any more
 	held  pgx.Batch
 	words map[string]string // statements of this package in those of PostgreSQL
 }
@@ -43,7 +45,7 @@ func (s *pgSession) send(before int) (pgx.BatchResults, error) {
 	results := s.conn.SendBatch(context.Background(), &batch)
 	for range before {
 		if _, err := results.Exec(); err != nil {
-			return nil, errors.Join(err, results.Close())
+			return nil, s.failed(errors.Join(err, results.Close()))
 		}
 	}
 	return results, nil
@@ -53,7 +55,7 @@ func (s *pgSession) change(query string, args ...any) (int64, error) {
 	before := s.held.Len()
 	if before == 0 {
 		done, err := s.conn.Exec(context.Background(), s.rewrite(query), args...)
-		return done.RowsAffected(), err
+		return done.RowsAffected(), s.failed(err)
 	}
 	s.held.Queue(s.rewrite(query), args...)
 	results, err := s.send(before)
@@ -66,7 +68,15 @@ func (s *pgSession) change(query string, args ...any) (int64, error) {
 	} else {
 		_ = results.Close() // has the same error
 	}
-	return done.RowsAffected(), err
+	return done.RowsAffected(), s.failed(err)
+}
+
+// failed takes note of a server that has become a standby: another connection may lead to the primary.
+func (s *pgSession) failed(err error) error {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == pgReadOnly {
+		s.stale = true
+	}
+	return err
 }
 
 func (s *pgSession) row(query string, args ...any) scanner {
@@ -79,11 +89,14 @@ func (s *pgSession) row(query string, args ...any) scanner {
 	if err != nil {
 		return failedRow{err}
 	}
-	return lastRow{results}
+	return lastRow{s, results}
 }
 
 // lastRow is the row of the last statement of a batch.
-type lastRow struct{ results pgx.BatchResults }
+type lastRow struct {
+	s       *pgSession
+	results pgx.BatchResults
+}
 
 // Scan implements scanner.
 func (r lastRow) Scan(dest ...any) error {
@@ -91,7 +104,7 @@ func (r lastRow) Scan(dest ...any) error {
 	if closed := r.results.Close(); err == nil {
 		err = closed
 	}
-	return err
+	return r.s.failed(err)
 }
 
 func (s *pgSession) query(query string, args ...any) (rowsOf, error) {
@@ -120,7 +133,7 @@ func (s *pgSession) sync() error {
 	if err != nil {
 		return err
 	}
-	return results.Close()
+	return s.failed(results.Close())
 }
 
 func (s *pgSession) force(statement string) error {
@@ -129,6 +142,6 @@ func (s *pgSession) force(statement string) error {
 	return err
 }
 
-func (s *pgSession) lost() bool { return s.conn.IsClosed() }
+func (s *pgSession) lost() bool { return s.stale || s.conn.IsClosed() }
 
 func (s *pgSession) close() error { return s.conn.Close(context.Background()) }

@@ -23,7 +23,8 @@ const (
 	pgMigration = 4711        // advisory locks
 	pgAlone     = 4712
 
-	pgUnique = "23505" // SQLSTATE
+	pgUnique   = "23505" // SQLSTATE
+	pgReadOnly = "25006"
 )
 
 // postgres is the engine for PostgreSQL.
@@ -245,7 +246,7 @@ func pgTrouble(err error) bool {
 		case "08", "40", "53", "55", "57", "58", "XX": // connection, rollback, resources, not in this state, intervention, system, internal
 			return pe.Code != "57014" // a read that took too long
 		}
-		return pe.Code == "25006" // read-only
+		return pe.Code == pgReadOnly
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

@@ -5,10 +5,16 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/pgtest"
@@ -126,6 +132,45 @@ func TestPostgresCrashes(t *testing.T) {
 	})
 }
 
+// TestPostgresGroup: as TestGroupCommitAndSavepoints, where statements wait for the next one.
+func TestPostgresGroup(t *testing.T) {
+	url := freshPostgres(t)
+	r := rigOn(t, onPostgres(t, Options{URL: url, BusyTimeout: far}))
+	testGroup(t, r, func() (release func()) {
+		db, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := db.Begin()
+		if err == nil {
+			_, err = tx.Exec(`SELECT value FROM setting WHERE key = 'outbox_last' FOR UPDATE`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestPostgresForgets: a statement that waits is not carried into the next transaction.
+func TestPostgresForgets(t *testing.T) {
+	s := onPostgres(t, Options{}).work.tx.session
+	if err := s.exec(`INSERT INTO setting (key, value) VALUES (?, ?)`, "forgotten", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.force(`ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := errors.Join(s.sync(), s.row(`SELECT count(*) FROM setting WHERE key = 'forgotten'`).Scan(&n)); err != nil || n != 0 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
 // TestPostgresHangs: a command that the server does not answer is refused in time, and the connection is given up.
 func TestPostgresHangs(t *testing.T) {
 	url := freshPostgres(t)
@@ -205,6 +250,29 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// TestCopyIsCompared: a row that is not the same in both databases is found.
+func TestCopyIsCompared(t *testing.T) {
+	images := newImages(t)
+	path := file(t, images.aged[len(images.aged)-1])
+	upgraded(t, path)
+	url := pgtest.Database(t, nil)
+	target, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = target.Close() }()
+	_, err = Copy(t.Context(), path, url, func(table string, _, _ int64) {
+		if table == "grp" {
+			if _, err := target.Exec(`UPDATE grp SET name = name || '.'`); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "table grp: ") || !strings.Contains(err.Error(), "another check sum") {
+		t.Errorf("copied: %v", err)
+	}
+}
+
 // TestCopiedTables: a copy has every table that there is.
 func TestCopiedTables(t *testing.T) {
 	db := onPostgres(t, Options{})
@@ -221,5 +289,92 @@ func TestCopiedTables(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(all, want) {
 		t.Errorf("the tables are %q, a copy has %q", all, want)
+	}
+}
+
+// TestPostgresBecomesStandby: a connection to a server that takes no writes any more is given up for one to a server that does.
+func TestPostgresBecomesStandby(t *testing.T) {
+	url := freshPostgres(t)
+	r := rigOn(t, onPostgres(t, Options{URL: url}))
+	conv := r.open(false)
+	if err := r.work.tx.force(`SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.do(text(conv.ID, r.contact.Actor(), "hello")); !errors.Is(out.Err, store.ErrUnavailable) {
+		t.Errorf("a command on a standby: %v", out.Err)
+	}
+	r.must(text(conv.ID, r.contact.Actor(), "hello again"))
+}
+
+// TestPostgresClock: the data have the time of the database, whatever this machine's clock says.
+func TestPostgresClock(t *testing.T) {
+	db := onPostgres(t, Options{})
+	near := func(at time.Time) bool {
+		return at.After(time.Now().Add(-time.Minute)) && at.Before(time.Now().Add(time.Minute))
+	}
+	if at := db.Now(); !near(at) {
+		t.Errorf("the clocks of one machine are apart: %v", at)
+	}
+	db.clock.set(time.Now().Add(10 * time.Minute).UnixMicro()) // as a machine has it whose clock is late
+	if at := db.Now(); near(at) {
+		t.Errorf("this machine's clock counts: %v", at)
+	}
+	r := rigOn(t, db) // each transaction asks for the time
+	if conv := r.open(false); !near(time.UnixMilli(conv.OpenedAt)) || !near(db.Now()) {
+		t.Errorf("opened at %v, now is %v", time.UnixMilli(conv.OpenedAt), db.Now())
+	}
+}
+
+// TestPostgresTrouble: what a retry may cure is told from what it cannot.
+func TestPostgresTrouble(t *testing.T) {
+	for code, want := range map[string]bool{
+		"08006": true, "40P01": true, "53100": true, "53300": true, "55P03": true, "57P01": true, "57P03": true, "58030": true, "25006": true, "XX000": true,
+		"57014": false, "23505": false, "42601": false, "22021": false,
+	} {
+		err := fmt.Errorf("it failed: %w", &pgconn.PgError{Code: code})
+		if got := errors.Is(classify(err), store.ErrUnavailable); got != want {
+			t.Errorf("%s: unavailable is %v, want %v", code, got, want)
+		}
+	}
+	for err, want := range map[error]bool{
+		&pgconn.ConnectError{}: true, io.ErrUnexpectedEOF: true, os.ErrDeadlineExceeded: true, net.ErrClosed: true,
+		context.DeadlineExceeded: false, context.Canceled: false, store.ErrConflict: false,
+	} {
+		if got := pgTrouble(err); got != want {
+			t.Errorf("%v: trouble is %v, want %v", err, got, want)
+		}
+	}
+}
+
+// TestPostgresExplains: errors name the database, without the password, and the remedy.
+func TestPostgresExplains(t *testing.T) {
+	url := freshPostgres(t)
+	missing := strings.Replace(url, "/d", "/no_such_d", 1)
+	for address, want := range map[string][]string{
+		missing: {"no_such_d", "createdb"},
+		"postgres://desk:secret@127.0.0.1:1/desk?sslmode=disable": {"postgres://desk@127.0.0.1:1/desk", "can be reached"},
+	} {
+		_, err := Open(t.Context(), Options{URL: address})
+		if err == nil || strings.Contains(err.Error(), "secret") || slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	address := pgtest.Database(t, nil)
+	other, err := sql.Open("pgx", address)
+	if err == nil {
+		defer func() { _ = other.Close() }()
+		_, err = other.Exec(`CREATE TABLE a_table_of_others (x integer)`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{URL: address}); err == nil || !strings.Contains(err.Error(), "another program") || !strings.Contains(err.Error(), "another database") {
+		t.Errorf("a database of another program: %v", err)
+	}
+	if err := CheckURL("mysql://x"); err == nil || !strings.Contains(err.Error(), "postgres://") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Open(t.Context(), Options{URL: url, Path: "x"}); err == nil {
+		t.Error("two databases at once")
 	}
 }

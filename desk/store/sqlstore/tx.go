@@ -158,4 +158,4 @@ func newID() (string, error) {
 	return id.String(), err
 }
 
-func (t *tx) now() int64 { return t.db.o.Now().UnixMilli() }
+func (t *tx) now() int64 { return t.db.Now().UnixMilli() }

@@ -41,12 +41,16 @@ func lockWriter(t *testing.T, path string) (release func()) {
 // What queued while the writer was held goes into one transaction; a failing command in the middle fails alone.
 func TestGroupCommitAndSavepoints(t *testing.T) {
 	r := newRig(t, Options{})
+	testGroup(t, r, func() (release func()) { return lockWriter(t, r.o.Path) })
+}
+
+func testGroup(t *testing.T, r *rig, lock func() (release func())) {
 	conv := r.open(false)
 	before := r.Stats()
 	parts := make(chan *store.Fed, 100)
 	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
 	defer stop()
-	release := lockWriter(t, r.o.Path)
+	release := lock()
 	const n = 20
 	results := make([]chan store.Outcome, n)
 	for i := range results {

@@ -194,7 +194,7 @@ func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 // directory, which has then checked the database.
 func withData(ctx context.Context, t *cli.Terminal, desk *deskFlags, dir *datadir.Held, f func(context.Context, store.Store) error) error {
 	steps := opening{t: t}
-	o := sqlstore.Options{URL: desk.store, InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating}
+	o := sqlstore.Options{URL: desk.store, Wait: longest, InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating}
 	if o.URL == "" {
 		o.Path = datadir.Database(desk.data)
 	}
@@ -217,6 +217,9 @@ func withData(ctx context.Context, t *cli.Terminal, desk *deskFlags, dir *datadi
 	}
 	return errors.Join(err, closed)
 }
+
+// longest is how long the work of a command line may take. It waits no longer than others for locks.
+const longest = time.Hour
 
 // noDesk is the error of a command that found no Desk in the data directory.
 type noDesk struct{ dir string }
