@@ -178,8 +178,12 @@ func (t *table) scan(s scanner) ([]any, error) {
 		case isInt && t.types[i] == "boolean":
 			row[i] = n != 0
 		case v != nil && t.types[i] == "text":
-			if b, ok := v.([]byte); ok {
-				row[i] = string(b)
+			text, ok := v.(string)
+			if b, isBytes := v.([]byte); isBytes {
+				text, ok = string(b), true
+			}
+			if ok {
+				row[i] = cleanText(text)
 			}
 		}
 	}

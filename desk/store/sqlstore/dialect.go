@@ -1,15 +1,19 @@
 package sqlstore
 
 import (
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // dialect is how one database says what the databases of this package say differently. All other statements are written
 // once, in words that rewrite knows.
 type dialect struct {
 	rewrite func(query string) string
+	texts   func(args []any) []any // texts as the database takes them
 
 	begin string
 	last  string // reads the last number of the outbox and the clock in microseconds, 0 = this machine's, and keeps other writers away until the end of the transaction
@@ -42,6 +46,7 @@ const (
 // sqliteDialect: the order of a CROSS JOIN and the index that INDEXED BY names are binding.
 var sqliteDialect = dialect{
 	rewrite:     strings.NewReplacer("greatest(", "max(", "least(", "min(").Replace,
+	texts:       func(args []any) []any { return args },
 	begin:       `BEGIN IMMEDIATE`,
 	last:        sqlLast + `0` + ofOutbox,
 	insertWords: wordsOfFile,
@@ -60,6 +65,7 @@ var sqliteDialect = dialect{
 // postgresDialect leaves the order of joins and the choice of indexes to the planner.
 var postgresDialect = dialect{
 	rewrite:     postgresWords,
+	texts:       postgresTexts,
 	begin:       `BEGIN ISOLATION LEVEL READ COMMITTED`,
 	last:        sqlLast + `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)` + ofOutbox + ` FOR UPDATE`,
 	insertWords: `INSERT INTO message_words (doc, words) VALUES ` + vector,
@@ -81,6 +87,32 @@ var (
 
 func postgresWords(query string) string {
 	return numbered(postgresPhrase.Replace(indexedBy.ReplaceAllString(query, "")))
+}
+
+// postgresTexts replaces what PostgreSQL takes in no text: the character 0, and bytes that are no UTF-8.
+func postgresTexts(args []any) []any {
+	for i, a := range args {
+		s, ok := a.(string)
+		if !ok {
+			v := reflect.ValueOf(a)
+			if v.Kind() != reflect.String {
+				continue
+			}
+			s = v.String()
+		}
+		if clean := cleanText(s); clean != s {
+			args = slices.Clone(args)
+			args[i] = clean
+		}
+	}
+	return args
+}
+
+func cleanText(s string) string {
+	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
+		return s
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
 }
 
 // numbered returns a statement with the parameters $1, $2 in place of ?, or of ?1 and ?2.

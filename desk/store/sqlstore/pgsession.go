@@ -30,7 +30,7 @@ func (s *pgSession) rewrite(query string) string {
 }
 
 func (s *pgSession) exec(query string, args ...any) error {
-	s.held.Queue(s.rewrite(query), args...)
+	s.held.Queue(s.rewrite(query), postgresTexts(args)...)
 	if s.held.Len() < maxHeld {
 		return nil
 	}
@@ -54,10 +54,10 @@ func (s *pgSession) send(before int) (pgx.BatchResults, error) {
 func (s *pgSession) change(query string, args ...any) (int64, error) {
 	before := s.held.Len()
 	if before == 0 {
-		done, err := s.conn.Exec(context.Background(), s.rewrite(query), args...)
+		done, err := s.conn.Exec(context.Background(), s.rewrite(query), postgresTexts(args)...)
 		return done.RowsAffected(), s.failed(err)
 	}
-	s.held.Queue(s.rewrite(query), args...)
+	s.held.Queue(s.rewrite(query), postgresTexts(args)...)
 	results, err := s.send(before)
 	if err != nil {
 		return 0, err
@@ -82,9 +82,9 @@ func (s *pgSession) failed(err error) error {
 func (s *pgSession) row(query string, args ...any) scanner {
 	before := s.held.Len()
 	if before == 0 {
-		return s.conn.QueryRow(context.Background(), s.rewrite(query), args...)
+		return s.conn.QueryRow(context.Background(), s.rewrite(query), postgresTexts(args)...)
 	}
-	s.held.Queue(s.rewrite(query), args...)
+	s.held.Queue(s.rewrite(query), postgresTexts(args)...)
 	results, err := s.send(before)
 	if err != nil {
 		return failedRow{err}
@@ -111,7 +111,7 @@ func (s *pgSession) query(query string, args ...any) (rowsOf, error) {
 	if err := s.sync(); err != nil {
 		return nil, err
 	}
-	rows, err := s.conn.Query(context.Background(), s.rewrite(query), args...)
+	rows, err := s.conn.Query(context.Background(), s.rewrite(query), postgresTexts(args)...)
 	return pgRows{rows}, err
 }
 

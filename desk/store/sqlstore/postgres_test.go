@@ -378,3 +378,29 @@ func TestPostgresExplains(t *testing.T) {
 		t.Error("two databases at once")
 	}
 }
+
+// TestPostgresTexts: texts that PostgreSQL does not take are no reason to refuse anything.
+func TestPostgresTexts(t *testing.T) {
+	r := rigOn(t, onPostgres(t, Options{}))
+	conv := r.open(false)
+	for sent, want := range map[string]string{"a\x00b": "a\ufffdb", "c\xffd": "c\ufffdd", "e\ufffdf": "e\ufffdf", "": ""} {
+		if got := r.must(text(conv.ID, r.contact.Actor(), "."+sent)).Events[0].ID; got == "" {
+			t.Error("no event")
+		}
+		if events := r.events(conv.ID, store.StaffSide); events[len(events)-1].Body != "."+want {
+			t.Errorf("%q is stored as %q", sent, events[len(events)-1].Body)
+		}
+	}
+	if _, err := r.Hot().SiteByKey(t.Context(), "no\x00site"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a key with the character 0: %v", err)
+	}
+	attributes := map[string]string{"order": "x\x00\x00y 4711", "path": `c:\u0000`, "both": "\\\x00\\\\"}
+	if _, err := r.PatchContact(t.Context(), store.ContactPatch{Contact: r.contact.ID, Attributes: attributes}); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"4711", "xy", `c:\u0000`} {
+		if found, _, err := r.Cold().Contacts(t.Context(), store.ContactQuery{Words: words}); err != nil || len(found) != 1 {
+			t.Errorf("%q finds %+v %v", words, found, err)
+		}
+	}
+}

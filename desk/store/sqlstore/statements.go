@@ -71,6 +71,7 @@ func (s *statements) QueryContext(ctx context.Context, query string, args ...any
 }
 
 func (s *statements) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	args = s.words.texts(args)
 	st, err := s.stmt(ctx, query)
 	if err != nil {
 		return nil, err
@@ -117,6 +118,7 @@ func (s *statements) QueryRowContext(ctx context.Context, query string, args ...
 	if s.closed {
 		return failedRow{store.ErrStopped}
 	}
+	args = s.words.texts(args)
 	st, err := s.stmt(ctx, query)
 	if err != nil {
 		return failedRow{s.ended(err)}

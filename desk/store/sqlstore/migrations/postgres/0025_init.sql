@@ -574,7 +574,7 @@ BEGIN
 		WITH texts AS (
 			SELECT NEW.name COLLATE "C" AS text WHERE NEW.name !~ '^Visitor [0-9A-F]{4}$'
 			UNION ALL SELECT NEW.external COLLATE "C"
-			UNION ALL SELECT value COLLATE "C" FROM jsonb_each_text(CAST(NEW.attributes AS jsonb))
+			UNION ALL SELECT value COLLATE "C" FROM jsonb_each_text(CAST(regexp_replace(NEW.attributes, '(?<!\\)((\\\\)*)\\u0000', '\1', 'g') AS jsonb)) -- which takes no character 0
 		), keys AS (
 			SELECT text AS key FROM texts
 			UNION SELECT unnest(string_to_array(text, ' ')) FROM texts
