@@ -179,7 +179,7 @@ func testLimits() Limits {
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
 	l := sqlitetest.Lend(t, o.clock())
-	return beginRig(t, o, l.Path, l.DB)
+	return beginRig(t, o, l.Place, l.DB)
 }
 
 // newBubbleRig is newRig for a bubble of synctest: the store has to be opened in it.
@@ -221,9 +221,9 @@ func (r *rig) use(db *sqlstore.DB) { r.db, r.fault = db, &faultStore{Store: db} 
 
 func (r *rig) openStore() {
 	r.t.Helper()
-	db, err := sqlstore.Open(r.ctx, sqlstore.Options{
-		Path: r.path, Wait: sqlitetest.Far, BusyTimeout: sqlitetest.Far, Now: r.o.Now, Logger: slog.New(slog.DiscardHandler),
-	})
+	o := sqlitetest.Options(r.path)
+	o.Now = r.o.Now
+	db, err := sqlstore.Open(r.ctx, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -191,8 +191,9 @@ func TestStreamRestart(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
 	var asked atomic.Int32
 	m, _ := r.assistant("", func(s *stream, _ string) {
+		first := asked.Add(1) == 1 // before anybody hears of it
 		s.say("Hello ")
-		if asked.Add(1) == 1 {
+		if first {
 			s.gone()
 			return
 		}

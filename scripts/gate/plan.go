@@ -44,6 +44,8 @@ var plan = []run{
 		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in"},
 	{name: "holes", build: "plain", packages: []string{"desk/hub"}, args: []string{"-lossy-feed"},
 		why: "Desk's hub on a feed with holes, as one through a network has"},
+	{name: "postgres", build: "plain", packages: []string{"desk/front", "desk/hub", "desk/mail"}, args: []string{"-postgres"},
+		why: "what is told, shown and sent, from a store on PostgreSQL"},
 	{name: "pages", build: "plain", own: true, packages: []string{"desk/e2e"},
 		why: "Desk in a browser, against the built command"},
 	{name: "sim", build: "plain", own: true, packages: []string{"internal/sys/sim"}, args: []string{"-seeds", "500"},

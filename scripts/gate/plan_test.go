@@ -36,8 +36,8 @@ func TestEveryPackageOnce(t *testing.T) {
 				in = append(in, r.name)
 			}
 		}
-		twice := slices.Equal(in, []string{"race", "store"}) || // what has much work for one goroutine leaves it out under the race detector
-			slices.Equal(in, []string{"race", "holes"})
+		twice := slices.Equal(in, []string{"race", "store"})                                                // what has much work for one goroutine leaves it out under the race detector
+		in = slices.DeleteFunc(in, func(name string) bool { return name == "holes" || name == "postgres" }) // the same beside something else
 		if len(in) != 1 && !twice {
 			t.Errorf("package %s is in the runs %q, want one", p.folder, in)
 		}

@@ -65,6 +65,25 @@ var (
 func Database(t testing.TB, prepare func(url string) error) string {
 	t.Helper()
 	s := take(t)
+	name := s.create(t, prepare)
+	t.Cleanup(func() {
+		if _, err := s.admin.ExecContext(context.Background(), `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.url(name)
+}
+
+// Lasting is Database without the end: the database is there until Close.
+func Lasting(t testing.TB, prepare func(url string) error) string {
+	t.Helper()
+	s := take(t)
+	return s.url(s.create(t, prepare))
+}
+
+// create returns the name of a new database.
+func (s *server) create(t testing.TB, prepare func(url string) error) string {
+	t.Helper()
 	template := "template0"
 	if prepare != nil {
 		s.once.Do(func() {
@@ -87,12 +106,7 @@ func Database(t testing.TB, prepare func(url string) error) string {
 		}
 		return true
 	})
-	t.Cleanup(func() {
-		if _, err := s.admin.ExecContext(context.Background(), `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
-			t.Error(err)
-		}
-	})
-	return s.url(name)
+	return name
 }
 
 func (s *server) url(database string) string {

@@ -11,6 +11,12 @@ func Database(t testing.TB, _ func(url string) error) string {
 	return ""
 }
 
+// Lasting is as Database.
+func Lasting(t testing.TB, prepare func(url string) error) string {
+	t.Helper()
+	return Database(t, prepare)
+}
+
 // Stop is never called, because Database has skipped the test.
 func Stop(testing.TB) {}
 

@@ -8,6 +8,19 @@ import (
 	"time"
 )
 
+// Blank makes a database of PostgreSQL as empty as Empty: it has the schema. It is for tests, which copy it.
+func Blank(url string) error {
+	ctx := context.Background()
+	db, err := Open(ctx, Options{URL: url, Wait: time.Minute})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.write(ctx, forget), db.Close())
+}
+
+// forget takes the identity away.
+func forget(t *tx) error { return t.exec(`DELETE FROM setting WHERE key = 'store_id'`) }
+
 // Empty returns the content of an empty database of the newest version. It lacks even an identity, which Open gives it.
 // Empty is for tests, which need many databases, because opening a copy takes a tenth of the time of making one.
 func Empty() (content []byte, err error) {
@@ -22,8 +35,7 @@ func Empty() (content []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = db.write(ctx, func(t *tx) error { return t.exec(`DELETE FROM setting WHERE key = 'store_id'`) })
-	if err := errors.Join(err, db.Close()); err != nil { // the last connection takes the write-ahead log into the file
+	if err := errors.Join(db.write(ctx, forget), db.Close()); err != nil { // the last connection takes the write-ahead log into the file
 		return nil, err
 	}
 	return os.ReadFile(path)

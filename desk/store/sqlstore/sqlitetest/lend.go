@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"log/slog"
 	"net/url"
 	"os"
@@ -15,17 +16,21 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/pgtest"
 	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // Far is a deadline and a lock timeout that even the slowest machine keeps.
 const Far = time.Hour
 
+// onPostgres has Lend lend databases of PostgreSQL.
+var onPostgres = flag.Bool("postgres", false, "run every test that is lent a store on PostgreSQL")
+
 // Lent is an open store with nothing in it. Tests use the same few stores one after another. SQLite takes longer to
 // understand the schema and the statements anew than most tests take to run them.
 type Lent struct {
 	*sqlstore.DB
-	Path string
+	Place string // for Options
 
 	dir string
 	now atomic.Pointer[func() time.Time]
@@ -70,22 +75,50 @@ func takeIdle() *Lent {
 	return l
 }
 
+// Options are those of a store at a place.
+func Options(place string) sqlstore.Options {
+	o := sqlstore.Options{Path: place, Wait: Far, BusyTimeout: Far, Logger: slog.New(slog.DiscardHandler)}
+	if strings.HasPrefix(place, "postgres:") {
+		o.Path, o.URL = "", place
+	}
+	return o
+}
+
 func newLent(t testing.TB) (*Lent, error) {
+	if *onPostgres {
+		return newPostgres(t)
+	}
 	dir, err := os.MkdirTemp("", "eddy-lent-")
 	if err != nil {
 		return nil, err
 	}
-	l := &Lent{Path: filepath.Join(dir, "desk.db"), dir: dir}
-	Prepare(t, l.Path)
-	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(l.Path), RawQuery: "_pragma=busy_timeout(60000)"}
+	l := &Lent{Place: filepath.Join(dir, "desk.db"), dir: dir}
+	Prepare(t, l.Place)
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(l.Place), RawQuery: "_pragma=busy_timeout(60000)"}
 	if l.own, err = sql.Open("sqlite", dsn.String()); err == nil {
 		l.own.SetMaxOpenConns(1)
 		_, err = l.own.Exec(`DROP TRIGGER audit_log_whole`) // the trigger would keep the audit log from being emptied
 	}
+	return l.open(err)
+}
+
+// newPostgres is newLent on PostgreSQL.
+func newPostgres(t testing.TB) (*Lent, error) {
+	l := &Lent{Place: pgtest.Lasting(t, sqlstore.Blank)}
+	var err error
+	if l.own, err = sql.Open("pgx", l.Place); err == nil {
+		l.own.SetMaxOpenConns(1)
+		_, err = l.own.Exec(`SET session_replication_role = replica`) // deletes in any order, also from the audit log
+	}
+	return l.open(err)
+}
+
+// open opens the store, unless there was an error before.
+func (l *Lent) open(err error) (*Lent, error) {
 	if err == nil {
-		l.DB, err = sqlstore.Open(context.Background(), sqlstore.Options{
-			Path: l.Path, Wait: Far, BusyTimeout: Far, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return (*l.now.Load())() },
-		})
+		o := Options(l.Place)
+		o.Now = func() time.Time { return (*l.now.Load())() }
+		l.DB, err = sqlstore.Open(context.Background(), o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -110,8 +143,14 @@ func (l *Lent) back() error {
 // empty removes all rows that a new database does not have. A new one has only its version and its identity. The numbers of
 // the outbox go on, because the store has told them.
 func (l *Lent) empty() error {
+	tables, begin := `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('schema_version', 'setting') AND name NOT GLOB 'sqlite_*'`,
+		`BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name <> 'outbox';`
+	if *onPostgres {
+		tables, begin = `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name NOT IN ('schema_version', 'setting')`,
+			`BEGIN; ALTER SEQUENCE audit_log_id_seq RESTART;`
+	}
 	var names []string
-	rows, err := l.own.Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('schema_version', 'setting') AND name NOT GLOB 'sqlite_*'`)
+	rows, err := l.own.Query(tables)
 	if err != nil {
 		return err
 	}
@@ -125,12 +164,12 @@ func (l *Lent) empty() error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	script := `BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name <> 'outbox';`
+	script := begin
 	for _, name := range names {
 		switch {
-		case name == "message_words":
+		case name == "message_words" && !*onPostgres:
 			script += `INSERT INTO message_words (message_words) VALUES ('delete-all');`
-		case !strings.HasPrefix(name, "message_words_"):
+		case *onPostgres || !strings.HasPrefix(name, "message_words_"):
 			script += `DELETE FROM ` + name + `;`
 		}
 	}
@@ -171,5 +210,5 @@ func Close() error {
 		errs = append(errs, l.close())
 	}
 	lent.idle = nil
-	return errors.Join(errs...)
+	return errors.Join(append(errs, pgtest.Close())...)
 }
