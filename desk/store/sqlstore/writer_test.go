@@ -44,12 +44,23 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 	testGroup(t, r, func() (release func()) { return lockWriter(t, r.o.Path) })
 }
 
+// follow returns where the feed is when everything that was done before has been told, and what it tells then.
+func (r *rig) follow() (at int64, parts chan *store.Fed) {
+	r.t.Helper()
+	nothing := func(*tx) error { return nil }
+	if err := r.write(r.t.Context(), nothing); err != nil { // it blocks, so it returns behind what was told
+		r.t.Fatal(err)
+	}
+	parts = make(chan *store.Fed, 100)
+	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
+	r.t.Cleanup(stop)
+	return at, parts
+}
+
 func testGroup(t *testing.T, r *rig, lock func() (release func())) {
 	conv := r.open(false)
+	at, parts := r.follow()
 	before := r.Stats()
-	parts := make(chan *store.Fed, 100)
-	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
-	defer stop()
 	release := lock()
 	const n = 20
 	results := make([]chan store.Outcome, n)
@@ -108,9 +119,7 @@ func testGroup(t *testing.T, r *rig, lock func() (release func())) {
 func TestFailedTransactionIsNotTold(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.open(false)
-	parts := make(chan *store.Fed, 100)
-	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
-	defer stop()
+	at, parts := r.follow()
 	fail := func(tx *tx) error {
 		if _, err := tx.execute(text(conv.ID, r.contact.Actor(), "lost")); err != nil {
 			return err
@@ -134,9 +143,7 @@ func TestFailedTransactionIsNotTold(t *testing.T) {
 func TestTwoProcessesShareTheOutbox(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.open(false)
-	parts := make(chan *store.Fed, 100)
-	at, stop := r.Follow(func(part *store.Fed) { parts <- part })
-	defer stop()
+	at, parts := r.follow()
 	other, err := Open(t.Context(), Options{Path: r.o.Path, Wait: far, BusyTimeout: far})
 	if err != nil {
 		t.Fatal(err)
