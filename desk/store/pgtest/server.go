@@ -35,7 +35,8 @@ const run = `set -e
 "$1/initdb" -D "$2/data" -U eddy -A trust -E UTF8 --locale=C --no-sync >"$2/log" 2>&1
 "$1/pg_ctl" -D "$2/data" -l "$2/log" -s -w -o "$3" start
 cat >/dev/null
-"$1/pg_ctl" -D "$2/data" -s -w -m fast stop`
+"$1/pg_ctl" -D "$2/data" -s -w -m fast stop
+rm -rf "$2"`
 
 // settings are those of the server, which has only a socket and need not outlast the machine.
 func settings(dir string) string {
