@@ -71,9 +71,6 @@ func newWriter(db *DB) *writer {
 // connect opens a connection, also in place of one that was lost.
 func (w *writer) connect(ctx context.Context) error {
 	if w.tx.session != nil {
-		if !w.tx.lost() {
-			return nil
-		}
 		_ = w.tx.close()
 		w.tx.session = nil
 	}
@@ -86,10 +83,12 @@ func (w *writer) connect(ctx context.Context) error {
 
 // begin begins a transaction.
 func (w *writer) begin() error {
-	ctx, cancel := context.WithTimeout(context.Background(), w.db.o.Wait)
-	defer cancel()
-	if err := w.connect(ctx); err != nil {
-		return err
+	if w.tx.session == nil || w.tx.lost() {
+		ctx, cancel := context.WithTimeout(context.Background(), w.db.o.Wait)
+		defer cancel()
+		if err := w.connect(ctx); err != nil {
+			return err
+		}
 	}
 	if err := w.tx.exec(w.tx.begin); err != nil {
 		return err

@@ -147,23 +147,30 @@ func (f *deskFlags) move(ctx context.Context, t *cli.Terminal, to string, check 
 	if err != nil {
 		return err
 	}
-	return withData(ctx, t, f, dir, func(ctx context.Context, _ store.Store) error { // the schema is up to date now
-		return t.WhileRunning(ctx, func(ctx context.Context) error {
-			said := time.Now()
-			done, err := sqlstore.Copy(ctx, datadir.Database(f.data), to, func(table string, rows, of int64) {
-				if time.Since(said) >= saidEvery {
-					said = time.Now()
-					t.Note("table %s: %d of %d rows", table, rows, of)
-				}
-			})
-			if err != nil {
-				return err
+	if err := withData(ctx, t, f, dir, func(context.Context, store.Store) error { return nil }); err != nil { // an older schema
+		return err
+	}
+	// An open store works in the background on what is copied, so it is closed by now.
+	if dir, err = datadir.Lock(ctx, f.data); err != nil {
+		return err
+	}
+	var done sqlstore.Copied
+	err = t.WhileRunning(ctx, func(ctx context.Context) error {
+		said := time.Now()
+		done, err = sqlstore.Copy(ctx, datadir.Database(f.data), to, func(table string, rows, of int64) {
+			if time.Since(said) >= saidEvery {
+				said = time.Now()
+				t.Note("table %s: %d of %d rows", table, rows, of)
 			}
-			t.Say("eddy: copied %d rows to %s in %s, %d of them now; all check sums agree", done.Rows, sqlstore.Place(to), time.Since(from).Round(time.Millisecond), done.New)
-			t.Say("  start with: eddy desk --data %s --store %s", f.data, sqlstore.Place(to))
-			return nil
 		})
+		return err
 	})
+	if err := errors.Join(err, dir.CloseInOrder()); err != nil { // nothing has written to the file
+		return err
+	}
+	t.Say("eddy: copied %d rows to %s in %s, %d of them now; all check sums agree", done.Rows, sqlstore.Place(to), time.Since(from).Round(time.Millisecond), done.New)
+	t.Say("  start with: eddy desk --data %s --store %s", f.data, sqlstore.Place(to))
+	return nil
 }
 
 // saidEvery is how often a copy says how far it is.
