@@ -204,7 +204,7 @@ func TestUrgency(t *testing.T) {
 	r.get(9, "/", "priority: u=1, i")
 	r.get(11, "/", "priority: u=1, i")
 	testkit.Eventually(t, "the responses to wait", func() bool {
-		return enginetest.Stats(t, s.srv).Memory.Inbound >= 4*60000
+		return s.pool.Stats().Completed == 6 && enginetest.Stats(t, s.srv).Memory.Inbound >= 4*60000
 	})
 	r.send(func() error {
 		return r.WriteRawFrame(wire.FrameType(framePriorityUpdate), 0, 0, append([]byte{0, 0, 0, 5}, "u=0"...))
