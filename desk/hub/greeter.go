@@ -31,6 +31,9 @@ func (b *botStaff) greeter(ctx context.Context, site, locale string) greeter {
 	if r == nil {
 		return greeter{} // the bot is gone
 	}
+	if err == nil {
+		defer b.release(r)
+	}
 	far := r.remote()
 	if far != nil && far.Shut() {
 		return greeter{} // new conversations go to the queue
