@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
 
 // deskBench are the flags of "eddy bench desk".
@@ -34,6 +35,7 @@ type deskBench struct {
 
 	chats, texts, turns int
 	readsData           string
+	readsStore          string
 }
 
 // deskParts are what "eddy bench desk" measures, in order. The data of reads take minutes to make, so reads is measured only
@@ -80,6 +82,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	fl.IntVar(&b.texts, "texts", 100, "messages of each chat of reads")
 	fl.IntVar(&b.turns, "turns", 200, "how often each list, search and report of reads is asked for")
 	fl.StringVar(&b.readsData, "reads-data", "", "directory in which the data of reads are made once and used again; empty = they are made anew and removed")
+	fl.StringVar(&b.readsStore, "reads-store", "", "address of an empty PostgreSQL database in which the data of reads are made once and used again, and stay; needs --reads-data, which then says what they are")
 	return cmd
 }
 
@@ -100,6 +103,12 @@ func (b *deskBench) check() error {
 	}
 	if b.duration <= 0 || b.duration > time.Hour {
 		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
+	}
+	if b.readsStore != "" && b.readsData == "" {
+		return errors.New("--reads-store needs --reads-data: name a directory")
+	}
+	if err := sqlstore.CheckURL(b.readsStore); err != nil {
+		return fmt.Errorf("--reads-store: %w", err)
 	}
 	for _, part := range b.only {
 		if !slices.Contains(deskParts, part) {

@@ -46,7 +46,7 @@ func (r *deskRun) reads(ctx context.Context) (err error) {
 		dir = filepath.Join(filepath.Dir(r.dir), "reads")
 	}
 	began := time.Now()
-	made, db, err := openReads(ctx, dir, r.chats, r.texts, func(text string) { r.t.Note("bench desk: %s", text) })
+	made, db, err := openReads(ctx, readsPlace{dir, r.readsStore}, r.chats, r.texts, func(text string) { r.t.Note("bench desk: %s", text) })
 	if err != nil {
 		return err
 	}

@@ -39,13 +39,40 @@ const (
 	readsDeadline = time.Minute // of one command
 )
 
-// openReads opens the data of reads in a directory, and makes them first if there are none. said is told how far that is.
-func openReads(ctx context.Context, dir string, chats, texts int, said func(string)) (made readsMade, db *sqlstore.DB, err error) {
-	note, file := filepath.Join(dir, "reads.json"), filepath.Join(dir, "desk.db")
+// readsPlace is where the data of reads are: in a file of a directory, or in a database of PostgreSQL.
+type readsPlace struct{ dir, url string }
+
+func (p readsPlace) options() sqlstore.Options {
+	if p.url != "" {
+		return sqlstore.Options{URL: p.url}
+	}
+	return sqlstore.Options{Path: p.file()}
+}
+
+func (p readsPlace) file() string { return filepath.Join(p.dir, "desk.db") }
+
+// begun returns the name of data that are there already, "" if there are none.
+func (p readsPlace) begun(ctx context.Context) (string, error) {
+	if p.url != "" {
+		info, err := sqlstore.InspectPostgres(ctx, p.url)
+		if info.Schema == 0 {
+			return "", err
+		}
+		return sqlstore.Place(p.url), err
+	}
+	if _, err := os.Stat(p.file()); err == nil {
+		return p.file(), nil
+	}
+	return "", nil
+}
+
+// openReads opens the data of reads, and makes them first if there are none. said is told how far that is.
+func openReads(ctx context.Context, place readsPlace, chats, texts int, said func(string)) (made readsMade, db *sqlstore.DB, err error) {
+	note := filepath.Join(place.dir, "reads.json")
 	text, err := os.ReadFile(note)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if made, err = makeReads(ctx, dir, file, chats, texts, said); err != nil {
+		if made, err = makeReads(ctx, place, chats, texts, said); err != nil {
 			return made, nil, err
 		}
 		if text, err = json.Marshal(made); err != nil {
@@ -62,7 +89,9 @@ func openReads(ctx context.Context, dir string, chats, texts int, said func(stri
 			note, made.Version, made.Chats, made.Texts, readsVersion, chats, texts)
 	}
 	until := time.UnixMilli(made.Until)
-	db, err = sqlstore.Open(ctx, sqlstore.Options{Path: file, InOrder: true, Now: func() time.Time { return until }})
+	o := place.options()
+	o.InOrder, o.Now = true, func() time.Time { return until }
+	db, err = sqlstore.Open(ctx, o)
 	return made, db, err
 }
 
@@ -78,18 +107,23 @@ type readsMaker struct {
 	words  []string
 }
 
-func makeReads(ctx context.Context, dir, file string, chats, texts int, said func(string)) (made readsMade, err error) {
+func makeReads(ctx context.Context, place readsPlace, chats, texts int, said func(string)) (made readsMade, err error) {
 	made = readsMade{Version: readsVersion, Chats: chats, Texts: texts, Until: time.Now().Truncate(24 * time.Hour).UnixMilli()}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(place.dir, 0o700); err != nil {
 		return made, fmt.Errorf("%w; name a directory this user can write to with --reads-data", err)
 	}
-	if _, err := os.Stat(file); err == nil {
+	if file, err := place.begun(ctx); err != nil || file != "" {
+		if err != nil {
+			return made, err
+		}
 		return made, fmt.Errorf("%s was not finished, or is none of this command: remove it, or name another directory with --reads-data", file)
 	}
 	m := &readsMaker{rnd: rand.New(rand.NewPCG(readsSeed, 1)), texts: texts, words: vocabulary()}
 	year := int64(readsDays) * 24 * time.Hour.Milliseconds()
 	m.now.Store(made.Until - year)
-	m.db, err = sqlstore.Open(ctx, sqlstore.Options{Path: file, Now: func() time.Time { return time.UnixMilli(m.now.Load()) }})
+	o := place.options()
+	o.Now = func() time.Time { return time.UnixMilli(m.now.Load()) }
+	m.db, err = sqlstore.Open(ctx, o)
 	if err != nil {
 		return made, err
 	}
