@@ -235,9 +235,6 @@ func TestSecondFactorRequired(t *testing.T) {
 	if err := r.d.store.UpdateAgent(t.Context(), promoted); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.d.hub.Recheck(t.Context(), r.ada.ID); err != nil {
-		t.Fatal(err)
-	}
 	testkit.Eventually(t, "the session to be closed", func() bool { return r.d.Stats().Closes["4101"] > 0 })
 	barred := func() {
 		t.Helper()

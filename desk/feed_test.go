@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/go-eddy/eddy/desk/api"
+	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/backup"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
@@ -37,6 +38,12 @@ func TestFeed(t *testing.T) {
 	s := serve(t, testOptions(t))
 	p := s.program(perm.KeyEvents, perm.KeyTags)
 	ann, lin := s.customer(), s.agent()
+	site, err := s.desk.store.Cold().SiteByKey(s.ctx, "demo")
+	s.ok(err)
+	_, token := auth.NewToken()
+	_, err = s.desk.store.CreateVisitor(s.ctx, site, token, time.Now().Add(time.Hour))
+	s.ok(err)
+	s.ok(s.desk.store.DropVisitor(s.ctx, token)) // of which only servers are told
 	if f := p.feed(""); len(f.Events) != 0 || f.More || f.Gap || f.Cursor == "" {
 		t.Errorf("%+v", f)
 	}

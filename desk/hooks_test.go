@@ -77,7 +77,6 @@ func TestWebhooks(t *testing.T) {
 	s.ok(err)
 	refused, err := s.desk.store.CreateWebhook(s.ctx, store.Webhook{URL: r.url + "/secret", Secrets: []string{r.secret}})
 	s.ok(err)
-	s.desk.hooks.Changed()
 	ann := s.customer()
 	conv, err := ann.Open(s.ctx, "human")
 	s.ok(err)

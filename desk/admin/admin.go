@@ -25,22 +25,6 @@ import (
 //go:embed templates
 var files embed.FS
 
-// Changes is told about changes that take effect in running sessions. Methods must not block.
-type Changes interface {
-	// AgentChanged: role, capacity, name or language of an account has changed, or the account was disabled.
-	AgentChanged(ctx context.Context, a store.AgentAccount)
-	// LoginsEnded: every login of an account has ended.
-	LoginsEnded(ctx context.Context, agent string)
-	// GroupsChanged: settings or members of groups have changed.
-	GroupsChanged(ctx context.Context)
-	// SiteChanged: something about a site has changed.
-	SiteChanged(ctx context.Context, s store.Site)
-	// BotsChanged: settings of bots have changed.
-	BotsChanged(ctx context.Context)
-	// HooksChanged: webhooks have changed, or have to try again.
-	HooksChanged()
-}
-
 // Options are what the pages need. All of them but Mail are required.
 type Options struct {
 	Store  store.Store
@@ -48,7 +32,6 @@ type Options struct {
 	Audit  func(r *http.Request, who store.Actor, action, target, detail string) error
 	Asset  func(name string) string // address of an embedded file
 	Logo   func(*store.Site) string // address of a site's logo
-	Notify Changes
 	People People
 	Mail   *mail.Post // nil = no mail is sent
 	HTTPS  bool       // browsers reach the server over https

@@ -122,8 +122,6 @@ func (p *Pages) createAgent(q *request) {
 			q.agentForm(http.StatusUnprocessableEntity, store.AgentAccount{})
 		}
 	case q.audit(store.AuditCreate, "agent "+a.ID, "login "+a.Login+", role "+string(a.Role)):
-		p.o.Notify.AgentChanged(q.ctx(), a)
-		p.o.Notify.GroupsChanged(q.ctx())
 		q.seeOnce("/admin/agents/"+a.ID, "created", password)
 	}
 }
@@ -200,9 +198,6 @@ func (p *Pages) saveAgent(q *request) {
 		q.agentForm(q.status(), before)
 		return
 	}
-	// A committed change takes effect, whether or not it can be logged.
-	p.o.Notify.AgentChanged(q.ctx(), a)
-	p.o.Notify.GroupsChanged(q.ctx())
 	action, detail := store.AuditUpdate, agentDifference(before, a)
 	if a.Role != before.Role {
 		action = store.AuditRole
@@ -247,7 +242,6 @@ func (p *Pages) resetPassword(q *request) {
 		q.failed(err)
 		return
 	}
-	p.o.Notify.LoginsEnded(q.ctx(), a.ID)
 	if q.audit(store.AuditPassword, "agent "+a.ID, "reset by an administrator") {
 		if a.ID == q.me.Agent.ID {
 			q.see("/console", "") // this login has ended, too

@@ -264,7 +264,6 @@ func (p *Pages) storeBot(q *request, before store.BotAccount, write func(*store.
 		q.botForm(q.status(), before, problems...)
 		return
 	}
-	p.o.Notify.BotsChanged(q.ctx())
 	action, done := store.AuditUpdate, "saved"
 	if before.ID == "" {
 		action, done = store.AuditCreate, "created"
@@ -286,7 +285,6 @@ func (p *Pages) deleteBot(q *request) {
 	case err != nil:
 		q.failed(err)
 	default:
-		p.o.Notify.BotsChanged(q.ctx())
 		if q.audit(store.AuditDelete, "bot "+b.ID, b.Name) {
 			q.see("/admin/bots", "deleted")
 		}

@@ -19,7 +19,6 @@ import (
 type People interface {
 	Block(ctx context.Context, contact string, blocked bool, by store.Actor, reason string) (store.Contact, error)
 	Erase(ctx context.Context, contact string, by store.Actor) error
-	Merge(ctx context.Context, from, into string) (store.Contact, error)
 	PatchContact(ctx context.Context, p store.ContactPatch) (store.Contact, error)
 }
 
@@ -224,7 +223,7 @@ func (p *Pages) mergeContact(q *request) {
 		if !q.audit(store.AuditMerge, "contact "+id, "into contact "+into) {
 			return
 		}
-		_, err = p.o.People.Merge(q.ctx(), id, into)
+		_, err = p.o.Store.MergeContacts(q.ctx(), id, into)
 	}
 	switch {
 	case err == nil:

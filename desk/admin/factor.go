@@ -13,7 +13,6 @@ func (p *Pages) resetFactor(q *request) {
 		q.failed(err)
 		return
 	}
-	p.o.Notify.LoginsEnded(q.ctx(), a.ID)
 	if q.audit(store.AuditFactor, "agent "+a.ID, "reset by an administrator") {
 		q.see("/admin/agents/"+a.ID, "factor")
 	}
@@ -29,7 +28,6 @@ func (p *Pages) unlink(q *request) {
 		q.failed(err)
 		return
 	}
-	p.o.Notify.LoginsEnded(q.ctx(), a.ID)
 	if q.audit(store.AuditIdentity, "agent "+a.ID, "unlinked by an administrator") {
 		q.see("/admin/agents/"+a.ID, "unlinked")
 	}

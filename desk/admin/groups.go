@@ -121,7 +121,6 @@ func (p *Pages) storeGroup(q *request, before store.Group, write func(*store.Gro
 		q.groupForm(q.status(), before)
 		return
 	}
-	p.o.Notify.GroupsChanged(q.ctx())
 	action, done := store.AuditUpdate, "saved"
 	if before.ID == "" {
 		action, done = store.AuditCreate, "created"
@@ -196,7 +195,6 @@ func (p *Pages) deleteGroup(q *request) {
 	case err != nil:
 		q.failed(err)
 	default:
-		p.o.Notify.GroupsChanged(q.ctx())
 		if q.audit(store.AuditDelete, "group "+g.ID, g.Name) {
 			q.see("/admin/groups", "deleted")
 		}

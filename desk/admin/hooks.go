@@ -139,7 +139,6 @@ func (p *Pages) createWebhook(q *request) {
 			return
 		}
 		if err == nil {
-			p.o.Notify.HooksChanged()
 			if q.audit(store.AuditCreate, "webhook "+made.ID, describeHook(&made)) {
 				q.seeOnce("/admin/webhooks/"+made.ID, "created", w.Secrets[0])
 			}
@@ -183,7 +182,6 @@ func (p *Pages) saveWebhook(q *request) {
 		q.hookForm(q.status(), before)
 		return
 	}
-	p.o.Notify.HooksChanged()
 	if q.audit(store.AuditUpdate, "webhook "+w.ID, describeHook(&w)) {
 		q.see("/admin/webhooks/"+w.ID, "saved")
 	}
@@ -198,7 +196,6 @@ func (p *Pages) deleteWebhook(q *request) {
 		q.failed(err)
 		return
 	}
-	p.o.Notify.HooksChanged()
 	if q.audit(store.AuditDelete, "webhook "+w.ID, describeHook(&w)) {
 		q.see("/admin/webhooks", "deleted")
 	}
@@ -226,7 +223,6 @@ func (p *Pages) changeHookSecret(q *request) {
 		}
 		return
 	}
-	p.o.Notify.HooksChanged()
 	switch {
 	case !q.audit(store.AuditSecret, "webhook "+w.ID, "secret "+done):
 	case secret == "":
@@ -256,7 +252,6 @@ func (p *Pages) changeDead(q *request) {
 		q.failed(err)
 		return
 	}
-	p.o.Notify.HooksChanged()
 	if q.audit(action, "webhook "+w.ID, strconv.Itoa(n)+" events "+done) {
 		q.see("/admin/webhooks/"+w.ID, done)
 	}

@@ -128,7 +128,6 @@ func (p *Pages) saveRules(q *request) {
 		q.rulesForm(q.status(), s, routesPage{})
 		return
 	}
-	p.o.Notify.SiteChanged(q.ctx(), s)
 	if q.audit(store.AuditUpdate, "site "+s.ID, strconv.Itoa(len(rules))+" rules") {
 		q.see("/admin/sites/"+s.ID+"/rules", "saved")
 	}

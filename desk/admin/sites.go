@@ -196,7 +196,6 @@ func (p *Pages) storeSite(q *request, before store.Site, write func(*store.Site)
 		q.siteForm(q.status(), before)
 		return
 	}
-	p.o.Notify.SiteChanged(q.ctx(), s)
 	action, done := store.AuditUpdate, "saved"
 	if before.ID == "" {
 		action, done = store.AuditCreate, "created"
@@ -282,7 +281,6 @@ func (p *Pages) changeSecret(q *request) {
 		}
 		return
 	}
-	p.o.Notify.SiteChanged(q.ctx(), s)
 	if !q.audit(store.AuditSecret, "site "+s.ID, "secret "+done) {
 		return
 	}

@@ -75,6 +75,9 @@ func gone(err error) error {
 
 // tell returns what a row is about, nil if that has been deleted.
 func (t *teller) tell(ctx context.Context, r *store.OutboxRow) (*Happening, error) {
+	if !r.Type.Valid() {
+		return nil, nil
+	}
 	h := &Happening{
 		ID: r.ID, Sequence: r.Seq, Type: string(r.Type), Time: r.Time, Site: t.sites[r.Site], Added: r.Tags.Added, Removed: r.Tags.Removed,
 	}

@@ -170,7 +170,6 @@ func (f *Front) logout(w http.ResponseWriter, r *http.Request) {
 			f.storeProblem(w, err)
 			return
 		}
-		f.hub.CloseLogin(token)
 	}
 	http.SetCookie(w, f.cookie("", -1))
 	w.WriteHeader(http.StatusNoContent)

@@ -149,7 +149,7 @@ func (f *Front) removeFactor(w http.ResponseWriter, r *http.Request, s store.Age
 	})
 }
 
-// changeFactor logs a change, makes it and lets it take effect in running sessions. The answer are recovery codes, if
+// changeFactor logs a change and makes it. The answer are recovery codes, if
 // there are some.
 func (f *Front) changeFactor(w http.ResponseWriter, r *http.Request, s store.AgentSession, what string, codes []string, change func(context.Context) error) {
 	ctx := r.Context()
@@ -160,9 +160,6 @@ func (f *Front) changeFactor(w http.ResponseWriter, r *http.Request, s store.Age
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrNotFound) {
 		problem(w, http.StatusConflict, &proto.Error{Code: proto.CodeConflict, Text: "The second factor has been changed meanwhile."})
 		return
-	}
-	if err == nil {
-		err = f.hub.Recheck(ctx, s.Agent.ID)
 	}
 	switch {
 	case err != nil:

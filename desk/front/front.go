@@ -60,7 +60,6 @@ type Options struct {
 	Now      func() time.Time
 	Patience time.Duration // least time limit of a request or body; for tests
 
-	HooksChanged func() // told that webhooks have changed; it must not block
 }
 
 // within returns a time limit of a request or body.

@@ -89,9 +89,6 @@ func (f *Front) join(ctx context.Context, r *http.Request, v store.Invitation, t
 	if err == nil {
 		a, err = f.store.AcceptInvitation(ctx, token, a, id)
 	}
-	if err == nil {
-		f.hub.Reload() // its groups have a new member
-	}
 	return a, err
 }
 

@@ -139,19 +139,13 @@ func (f *Front) endLogins(r *http.Request, s store.AgentSession, id, agent strin
 	if err := f.audit(ctx, s.Agent.Actor(), store.AuditRevoke, "agent "+target, "", f.address(r)); err != nil {
 		return err
 	}
-	var err error
 	switch {
 	case id != "":
-		err = f.store.DeleteAgentSession(ctx, one.Token)
+		return f.store.DeleteAgentSession(ctx, one.Token)
 	case agent != "":
-		err = f.store.DeleteAgentSessions(ctx, target, store.Token{})
-	default:
-		err = f.store.DeleteAgentSessions(ctx, target, s.Token)
+		return f.store.DeleteAgentSessions(ctx, target, store.Token{})
 	}
-	if err != nil {
-		return err
-	}
-	return f.hub.Recheck(ctx, target)
+	return f.store.DeleteAgentSessions(ctx, target, s.Token)
 }
 
 // password changes the password of the agent who asks and ends the agent's other logins. The agent has to know the old
@@ -187,9 +181,6 @@ func (f *Front) password(w http.ResponseWriter, r *http.Request, s store.AgentSe
 	if errors.Is(err, store.ErrNotFound) {
 		problem(w, http.StatusConflict, &proto.Error{Code: proto.CodeConflict, Text: "The password has been changed meanwhile."})
 		return
-	}
-	if err == nil {
-		err = f.hub.Recheck(ctx, s.Agent.ID)
 	}
 	if err != nil {
 		f.storeProblem(w, err)

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"path"
@@ -14,7 +13,7 @@ import (
 // newAdmin prepares the administration pages.
 func (f *Front) newAdmin() (*admin.Pages, error) {
 	return admin.New(admin.Options{
-		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, People: f.hub, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS, Public: f.o.PublicURL,
+		Store: f.store, Hash: f.o.Hasher.Hash, People: f.hub, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS, Public: f.o.PublicURL,
 		Asset: f.assetPath, Logo: logoPath, Mail: f.o.Mail,
 		Audit: func(r *http.Request, who store.Actor, action, target, detail string) error {
 			return f.audit(r.Context(), who, action, target, detail, f.address(r))
@@ -52,30 +51,3 @@ func (f *Front) manageRoutes(mux *http.ServeMux) {
 		mux.HandleFunc(route.Pattern, f.staff(route.Needs, route.Serve))
 	}
 }
-
-// changes tells the running server what an administrator has changed.
-type changes struct{ front *Front }
-
-// AgentChanged implements admin.Changes. Running sessions get the account's new role and name, or end.
-func (c changes) AgentChanged(ctx context.Context, a store.AgentAccount) { c.recheck(ctx, a.ID) }
-
-// LoginsEnded implements admin.Changes.
-func (c changes) LoginsEnded(ctx context.Context, agent string) { c.recheck(ctx, agent) }
-
-func (c changes) recheck(ctx context.Context, agent string) {
-	if err := c.front.hub.Recheck(ctx, agent); err != nil {
-		c.front.o.Logger.Error("desk: sessions of a changed account could not be looked at and were closed", "agent", agent, "err", err)
-	}
-}
-
-// GroupsChanged implements admin.Changes. The router uses what it reads next.
-func (c changes) GroupsChanged(context.Context) { c.front.hub.Reload() }
-
-// SiteChanged implements admin.Changes.
-func (c changes) SiteChanged(context.Context, store.Site) { c.front.hub.Reload() }
-
-// HooksChanged implements admin.Changes.
-func (c changes) HooksChanged() { c.front.o.HooksChanged() }
-
-// BotsChanged implements admin.Changes.
-func (c changes) BotsChanged(context.Context) {}

@@ -102,9 +102,6 @@ func (f *Front) useReset(w http.ResponseWriter, r *http.Request) {
 		f.resetGone(w)
 		return
 	}
-	if err == nil {
-		err = f.hub.Recheck(ctx, account.ID)
-	}
 	if err != nil {
 		f.storeProblem(w, err)
 		return

@@ -326,9 +326,6 @@ func (f *Front) ssoFirst(ctx context.Context, r *http.Request, who sso.Person, r
 	if errors.Is(err, store.ErrExists) {
 		err = &ssoRefusal{reasonSSOTaken, "There is an account of this name already. Ask an administrator."}
 	}
-	if err == nil {
-		f.hub.Reload()
-	}
 	return a, err
 }
 

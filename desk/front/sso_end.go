@@ -90,9 +90,6 @@ func (f *Front) ssoRole(ctx context.Context, r *http.Request, account store.Agen
 		f.o.Logger.Warn("desk: the provider's role is not taken over, because this is the last administrator", "agent", account.ID, "role", role)
 		return account, nil
 	}
-	if err == nil {
-		err = f.hub.Recheck(ctx, account.ID)
-	}
 	return changed, err
 }
 

@@ -214,14 +214,13 @@ func (f *Front) badIdentity(w http.ResponseWriter, v visit, err error) {
 	problem(w, http.StatusUnauthorized, &proto.Error{Code: code, Text: text})
 }
 
-// forget ends the kept token and its connections, because another person uses the browser now. false means that the
+// forget ends the kept token, and so its connections, because another person uses the browser now. false means that the
 // answer has been given.
 func (f *Front) forget(ctx context.Context, w http.ResponseWriter, v visit) bool {
 	if err := f.store.DropVisitor(ctx, v.hash); err != nil && !errors.Is(err, store.ErrNotFound) {
 		f.storeProblem(w, err)
 		return false
 	}
-	f.hub.CloseLogin(v.hash)
 	return true
 }
 

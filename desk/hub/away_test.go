@@ -73,7 +73,6 @@ func (r *routeRig) sets(s store.SiteSettings) {
 	r.t.Helper()
 	r.site.Settings = s
 	r.ok(r.db.UpdateSite(r.ctx, r.site))
-	r.theHub().Reload()
 	r.turned()
 }
 
@@ -172,7 +171,6 @@ func TestHoursChangeWhileCustomersAreThere(t *testing.T) {
 	}
 	r.group.Settings.Hours = r.clock.between(20, 40) // the group's own
 	r.ok(r.db.UpdateGroup(r.ctx, r.group))
-	r.hub.Reload()
 	r.isTold(ben, awayHours)
 	r.isTold(ann, awayHours)
 

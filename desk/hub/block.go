@@ -15,7 +15,7 @@ const (
 )
 
 // contactBlock blocks a contact, or lets it in again. Blocking first keeps the contact from opening conversations and
-// writing. Then its conversations are closed, each in its own lane, and its connections.
+// writing, and the feed closes its connections. Then its conversations are closed, each in its own lane.
 func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.ContactBlock) {
 	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
 		if _, err := s.known(ctx, r, who, p.Contact); err != nil {
@@ -42,7 +42,6 @@ func (h *Hub) Block(ctx context.Context, contact string, blocked bool, by store.
 	c, err := h.o.Store.BlockContact(ctx, contact, blocked)
 	if err == nil && blocked {
 		h.closeBlocked(contact, by, reason)
-		h.CloseContact(contact, proto.CloseBlocked, "blocked")
 	}
 	return c, err
 }
@@ -76,13 +75,13 @@ func (h *Hub) blockMove(m store.Move, attempt int) {
 	}, func(*proto.Error) { retry() })
 }
 
-// CloseContact closes the connections of a contact with a close code.
-func (h *Hub) CloseContact(contact string, code int, reason string) {
-	h.rechecks.Add(1) // see recheck.go
+// closeContact closes the connections of a contact that is blocked. A hello that is under way reads again.
+func (h *Hub) closeContact(contact string) {
+	h.rechecks.count.Add(1)
 	h.mu.Lock()
 	sessions := h.sessions.contacts[contact]
 	h.mu.Unlock()
 	for _, s := range sessions {
-		s.close(code, reason)
+		s.close(proto.CloseBlocked, "blocked")
 	}
 }

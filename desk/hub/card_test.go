@@ -134,7 +134,6 @@ func TestPlaceIsKeptAsTheSiteSays(t *testing.T) {
 			r.ok(err)
 			site.Settings.Visits = level
 			r.ok(r.db.UpdateSite(r.ctx, site))
-			r.hub.Reload()
 			r.waitFor("the setting", func() bool { return r.hub.visitsKept(site.ID) == level })
 			ann, read := r.customerAt(Peer{Place: geo.Place{Country: "GB", City: "London"}})
 			lin := r.agent("lin")

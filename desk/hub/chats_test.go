@@ -16,7 +16,6 @@ func (r *routeRig) without(login string, role perm.Role) *desktest.Client {
 	a := r.staff(login, 5, role)
 	a.NoChats = true
 	r.ok(r.db.UpdateAgent(r.ctx, a))
-	r.hub.Reload()
 	r.turned()
 	c := r.agentClient(a)
 	r.ok(c.Connected(r.ctx))

@@ -18,6 +18,7 @@ type directory struct {
 	byAgent   map[string]map[string]*entry // assigned ones by agent, then by id
 	aside     map[string]int               // how many of them each agent has put aside
 	plan      plan                         // what the timers will do
+	erased    map[string]bool              // contacts whose last conversation is about to be closed, see ended
 }
 
 type entry struct {
@@ -36,7 +37,7 @@ type entry struct {
 func newDirectory(lineOf func(*store.Conversation) line) *directory {
 	return &directory{
 		open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry), aside: make(map[string]int),
-		lines: make(map[line][]*entry), lineOf: lineOf,
+		lines: make(map[line][]*entry), lineOf: lineOf, erased: make(map[string]bool),
 	}
 }
 
@@ -84,6 +85,15 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 		}
 	}
 	return before
+}
+
+// wasErased reports whether the last open conversation of an erased contact has been closed, once.
+func (d *directory) wasErased(contact string) bool {
+	last := d.erased[contact] && len(d.byContact[contact]) == 0
+	if last {
+		delete(d.erased, contact)
+	}
+	return last
 }
 
 func (d *directory) seat(e *entry, c store.Conversation) {

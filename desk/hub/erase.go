@@ -22,9 +22,9 @@ func (s *Session) contactErase(cmd proto.Command, who identity, p *proto.Contact
 	})
 }
 
-// Erase makes a contact a stub, ends its open conversations and its connections, and has the rest removed. From the first
-// step on the contact can do nothing. What is left after a crash goes after the next start. Staff is told last, so that
-// nobody asks for it again. The caller has checked the right and recorded it. Erase blocks.
+// Erase makes a contact a stub, ends its open conversations, and has the rest removed. From the first step on the contact
+// can do nothing, and the feed ends its connections. What is left after a crash goes after the next start. The caller has
+// checked the right and recorded it. Erase blocks.
 func (h *Hub) Erase(ctx context.Context, contact string, by store.Actor) error {
 	if err := h.o.Store.EraseContact(ctx, contact); err != nil {
 		return err
@@ -35,16 +35,40 @@ func (h *Hub) Erase(ctx context.Context, contact string, by store.Actor) error {
 			h.blockMove(m, 1) // it tries again, unless the conversation was closed already
 		}
 	}
-	h.CloseContact(contact, proto.CloseUnauthorized, "erased")
 	h.o.Erased()
+	return nil
+}
+
+// ended tells staff of a contact that was merged or erased. Of an erased one it is told when its last open conversation is
+// closed, so that nobody asks for it again.
+func (h *Hub) ended(e store.ContactEnd) {
+	switch {
+	case e.Into != "":
+		h.toStaff(proto.Event("ev.merged", "", 0, proto.Merged{Contact: e.Contact, Into: e.Into}))
+	case e.Erased:
+		h.mu.Lock()
+		open := len(h.queue.dir.byContact[e.Contact]) > 0
+		if open {
+			h.queue.dir.erased[e.Contact] = true
+		}
+		h.mu.Unlock()
+		if !open {
+			h.tellErased(e.Contact)
+		}
+	}
+}
+
+func (h *Hub) tellErased(contact string) {
+	h.toStaff(proto.Event("ev.erased", "", 0, proto.Erased{Contact: contact}))
+}
+
+func (h *Hub) toStaff(frame []byte) {
 	h.mu.Lock()
 	staff := h.sessions.staff
 	h.mu.Unlock()
-	gone := proto.Event("ev.erased", "", 0, proto.Erased{Contact: contact})
 	for _, s := range staff {
-		s.deliver("", 0, gone)
+		s.deliver("", 0, frame)
 	}
-	return nil
 }
 
 // openOf returns the open conversations of a contact.

@@ -71,6 +71,37 @@ func TestEraseContact(t *testing.T) {
 	}
 }
 
+// TestErasedIsToldLast: staff learns that a contact is erased when its chat is closed, not before.
+func TestErasedIsToldLast(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	c := r.chat()
+	r.fault.set(func(cmd store.Command, pass func(), _ func(error)) {
+		if m, ok := cmd.(store.Move); ok && m.Trigger == store.Block {
+			r.fault.park(pass)
+			return
+		}
+		pass()
+	})
+	done := make(chan error, 1)
+	go func() { done <- r.hub.Erase(r.ctx, c.contact, store.Actor{Kind: store.System, Name: "system"}) }()
+	r.waitFor("the chat to be about to be closed", func() bool { return r.fault.parkedCalls() == 1 })
+	pending := func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		return r.hub.queue.dir.erased[c.contact]
+	}
+	if !pending() {
+		t.Error("it is told already")
+	}
+	r.fault.heal()
+	r.ok(<-done)
+	r.event(c.lin, c.now, state(store.Closed))
+	r.other(c.lin, isType("ev.erased"))
+	if pending() {
+		t.Error("it is told once more")
+	}
+}
+
 // TestErasedBeforeACrash: a contact was erased, and the hub ended before it had closed the chats. The next one closes them, and asks for what is
 // left, which could not be removed before.
 func TestErasedBeforeACrash(t *testing.T) {

@@ -19,9 +19,9 @@ const (
 	feedRebuild = time.Minute     // of reading everything that is open
 )
 
-// feed follows the store's feed. What the hub knows of conversations, and what it tells of them, comes from there, whoever
-// has committed it. The outcome of a command only answers it, once the feed has come to it: the next command of that
-// client must not find the state before. Parts that are missing are read; one goroutine does that.
+// feed follows the store's feed. What the hub knows, and what it tells, comes from there, whoever has committed it. The
+// outcome of a command only answers it, once the feed has come to it: the next command of that client must not find the
+// state before. Parts that are missing are read, and sessions whose login may have ended checked, on one goroutine.
 type feed struct {
 	hub  *Hub
 	kick chan struct{} // holds one element while parts are to be read
@@ -31,15 +31,21 @@ type feed struct {
 	stop func() // following
 
 	mu      sync.Mutex
-	at      int64            // everything up to it has been taken over
-	seen    int64            // the last part that was heard of
-	behind  bool             // parts are missing: what comes meanwhile is read, too
-	ended   bool             // nothing comes any more
-	waiting map[int64]func() // answers, by the place of their command
+	at      int64     // everything up to it has been taken over
+	seen    int64     // the last part that was heard of
+	behind  bool      // parts are missing: what comes meanwhile is read, too
+	ended   bool      // nothing comes any more
+	waiting []waiting // in the order of their places
+}
+
+// waiting is the answer to a command that waits until the feed has come to the command's place.
+type waiting struct {
+	place  int64
+	answer func()
 }
 
 func newFeed(h *Hub) *feed {
-	f := &feed{hub: h, kick: make(chan struct{}, 1), waiting: make(map[int64]func()), stop: func() {}}
+	f := &feed{hub: h, kick: make(chan struct{}, 1), stop: func() {}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
 }
@@ -110,7 +116,7 @@ func (f *feed) after(place int64, answer func()) {
 	f.mu.Lock()
 	wait := place > f.at && !f.ended
 	if wait {
-		f.waiting[place] = answer
+		f.waiting = slices.Insert(f.waiting, f.ahead(place), waiting{place, answer}) // at the end, if they come as they were committed
 	}
 	f.mu.Unlock()
 	if !wait {
@@ -129,22 +135,26 @@ func (f *feed) reached(place int64) {
 // release answers those who wait for a place up to this one. What they asked for is committed in any case.
 func (f *feed) release(place int64) {
 	f.mu.Lock()
-	var due []int64
-	for at := range f.waiting {
-		if at <= place {
-			due = append(due, at)
-		}
-	}
-	slices.Sort(due)
-	answers := make([]func(), len(due))
-	for i, at := range due {
-		answers[i] = f.waiting[at]
-		delete(f.waiting, at)
+	n := f.ahead(place)
+	due := f.waiting[:n]
+	if f.waiting = f.waiting[n:]; len(f.waiting) == 0 {
+		f.waiting = nil
 	}
 	f.mu.Unlock()
-	for _, answer := range answers {
-		f.guard(answer)
+	for _, w := range due {
+		f.guard(w.answer)
 	}
+}
+
+// ahead returns how many wait for a place up to this one. feed.mu is held.
+func (f *feed) ahead(place int64) int {
+	n, _ := slices.BinarySearchFunc(f.waiting, place, func(w waiting, place int64) int {
+		if w.place <= place {
+			return -1
+		}
+		return 1
+	})
+	return n
 }
 
 func (f *feed) run() {
@@ -155,6 +165,7 @@ func (f *feed) run() {
 		case <-f.kick:
 		}
 		for failed := 0; ; failed++ {
+			f.recheck()
 			err := f.catchUp()
 			if err == nil {
 				break
@@ -173,6 +184,12 @@ func (f *feed) run() {
 			}
 		}
 	}
+}
+
+func (f *feed) recheck() {
+	ctx, cancel := context.WithTimeout(f.ctx, feedTimeout)
+	defer cancel()
+	f.guard(func() { f.hub.recheck(ctx) })
 }
 
 // catchUp reads what is missing until nothing is.
@@ -247,11 +264,13 @@ func (f *feed) rebuild() error {
 		h.startTurn(p)
 	}
 	h.Counters.Rebuilds.Add(1)
+	h.rechecks.count.Add(1)
+	h.reload()
+	h.o.HooksChanged()
 	for _, s := range h.everySession() {
 		s.close(proto.CloseTryLater, "the server has to read again what has happened")
 	}
 	h.ticker.wake()
-	h.router.wake()
 	return nil
 }
 

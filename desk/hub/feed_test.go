@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,7 +264,8 @@ func TestFeedCannotBeRead(t *testing.T) {
 
 // A hub that was away for longer than rows are kept reads what is open, and its clients resume by what they have.
 func TestFeedIsRebuilt(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits()})
+	var hooks atomic.Int64
+	r := newRig(t, Options{Limits: testLimits(), HooksChanged: func() { hooks.Add(1) }})
 	lin, ann, ben, cid, dan := r.agent("lin"), r.customer(), r.customer(), r.customer(), r.customer()
 	conv, other, asked := r.open(ann, "human"), r.open(ben, "human"), r.open(dan, "")
 	r.ok(lin.Take(r.ctx, conv))
@@ -293,10 +295,19 @@ func TestFeedIsRebuilt(t *testing.T) {
 			question = out.Conv.LastPSeq
 		}
 	}
-	_, err := r.db.TrimOutbox(r.ctx, store.OutboxTrim{Limit: 100})
+	site, err := r.db.Cold().SiteByKey(r.ctx, "demo")
 	r.ok(err)
+	site.Settings.Visits = store.KeepNothing
+	r.ok(r.db.UpdateSite(r.ctx, site))
+	_, err = r.db.TrimOutbox(r.ctx, store.OutboxTrim{Limit: 100})
+	r.ok(err)
+	before, told := r.hub.rechecks.count.Load(), hooks.Load()
 	r.fault.feed.goOn()
 	r.event(ann, conv, body("while you were away"))
+	r.waitFor("the setting of the site", func() bool { return r.hub.visitsKept(site.ID) == store.KeepNothing })
+	if r.hub.rechecks.count.Load() == before || hooks.Load() == told {
+		t.Error("a hello that is under way is not read again, or webhooks are not")
+	}
 	r.event(ben, other, state(store.Closed))
 	r.waitFor("the new conversation to be shown", func() bool { return len(cid.Conversations()) == 1 })
 	r.event(dan, asked, func(f desktest.Frame) bool { return fromBot(f) && f.S > question })

@@ -19,7 +19,6 @@ import (
 // knows reads the sites and waits until the hub has.
 func (r *rig) knows(site store.Site) {
 	r.t.Helper()
-	r.hub.Reload()
 	r.waitFor("the hub to know the site", func() bool { return r.hub.queue.roster.siteKey(site.ID) == site.Key })
 }
 

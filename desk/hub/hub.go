@@ -35,7 +35,7 @@ type Hub struct {
 	crowd comeback // clients that are told to come again later
 
 	draining atomic.Bool
-	rechecks atomic.Uint64 // counts up before each recheck of sessions, see recheck.go
+	rechecks rechecks
 	ticker   *positions
 	receipts *receipts
 	feed     *feed

@@ -444,9 +444,23 @@ func TestShutdownFinishesLanes(t *testing.T) {
 
 func TestLogoutClosesSessions(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
-	lin := r.agent("lin")
+	lin, moe := r.agent("lin"), r.agent("moe")
 	r.ok(lin.Connected(r.ctx))
-	r.hub.CloseLogin(store.Token{2}) // another login
-	r.hub.CloseLogin(r.hub.everySession()[0].who().login)
-	r.waitFor("the close", func() bool { return r.hub.Counters.Closes()["4101"] == 1 })
+	r.ok(moe.Connected(r.ctx))
+	of := make(map[string]*Session)
+	for _, s := range r.hub.everySession() {
+		of[s.who().actor.ID] = s
+	}
+	r.ok(r.db.DeleteAgentSession(r.ctx, r.login(store.AgentAccount{ID: lin.Me().ID}))) // another login
+	for _, c := range []*desktest.Client{moe, lin} {
+		s := of[c.Me().ID]
+		if s.gone.Load() {
+			t.Error("another login ends the session")
+		}
+		r.ok(r.db.DeleteAgentSession(r.ctx, s.who().login))
+		r.waitFor("the close", s.gone.Load)
+	}
+	if r.hub.Counters.Closes()["4101"] < 2 {
+		t.Errorf("closed by %v", r.hub.Counters.Closes())
+	}
 }

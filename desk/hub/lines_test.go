@@ -102,7 +102,6 @@ func TestSkillsAreTold(t *testing.T) {
 		r.ok(err)
 		account.Skills, account.Languages = change.skills, change.languages
 		r.ok(r.db.UpdateAgent(r.ctx, account))
-		r.hub.Reload()
 		r.other(moe, evAgent(func(a proto.AgentInfo) bool {
 			return a.Name == "lin" && fmt.Sprint(a.Skills, a.Languages) == change.want
 		}))

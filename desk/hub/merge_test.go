@@ -19,7 +19,7 @@ func TestMergedContactComesBack(t *testing.T) {
 	from, into := ann.Me().ID, ben.Me().ID
 	sue := r.staff("sue", perm.Supervisor)
 	r.ok(sue.Connected(r.ctx))
-	_, err := r.hub.Merge(r.ctx, from, into)
+	_, err := r.db.MergeContacts(r.ctx, from, into)
 	r.ok(err)
 	var told proto.Merged
 	if r.other(sue, isType("ev.merged")).Decode(&told); told != (proto.Merged{Contact: from, Into: into}) {

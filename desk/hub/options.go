@@ -37,6 +37,10 @@ type Options struct {
 	// stay until somebody else removes them.
 	Erased func()
 
+	// HooksChanged is called when webhooks have changed, or have something to try again; it must not block. Default nobody
+	// is told.
+	HooksChanged func()
+
 	// Routing is how the queue of conversations without a group works.
 	Routing store.GroupSettings
 	// After returns a channel that gets a value when Now has advanced by d, and a function that gives it up. Default is
@@ -160,6 +164,9 @@ func (o *Options) fill() error {
 	}
 	if o.Erased == nil {
 		o.Erased = func() {}
+	}
+	if o.HooksChanged == nil {
+		o.HooksChanged = func() {}
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration) (<-chan time.Time, func() bool) {

@@ -337,7 +337,6 @@ func TestSettingsReplan(t *testing.T) {
 	r.still(conv, store.Queued)
 	r.site.Settings.IdleWait = 60_000
 	r.ok(r.db.UpdateSite(r.ctx, r.site))
-	r.hub.Reload()
 	r.became(conv, store.Closed)
 }
 

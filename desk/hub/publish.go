@@ -20,13 +20,12 @@ type news struct {
 	offerEnd  offered
 	keep      []store.Leave
 	calls     []push.Call
+	erased    bool // it was the last conversation of a contact that is erased
 }
 
 // takeOver brings the hub's memory up to date with a part of the feed. It returns nil if nobody is to be told.
 func (h *Hub) takeOver(part *store.Fed) *news {
-	for i := range part.Contacts {
-		h.renamed(&part.Contacts[i])
-	}
+	h.besides(part)
 	c := &part.Conv
 	if c.ID == "" || len(part.Events) == 0 && !part.Touched {
 		return nil
@@ -40,6 +39,7 @@ func (h *Hub) takeOver(part *store.Fed) *news {
 	}
 	h.receipts.committed(part)
 	n.before = h.queue.dir.apply(*c)
+	n.erased = h.queue.dir.wasErased(c.Contact)
 	if e == nil {
 		e = h.queue.dir.open[c.ID]
 	}
@@ -56,6 +56,28 @@ func (h *Hub) takeOver(part *store.Fed) *news {
 	n.staff = h.sessions.staff
 	n.calls = h.queue.calls(&n.before, part)
 	return n
+}
+
+// besides takes over what a part says that is about no conversation.
+func (h *Hub) besides(part *store.Fed) {
+	for i := range part.Contacts {
+		h.renamed(&part.Contacts[i])
+		if part.Contacts[i].Blocked {
+			h.closeContact(part.Contacts[i].ID)
+		}
+	}
+	if h.doubt(part) {
+		wake(h.feed.kick)
+	}
+	for _, e := range part.Ended {
+		h.ended(e)
+	}
+	if part.Setup || len(part.Accounts) > 0 {
+		h.reload()
+	}
+	if part.Hooks {
+		h.o.HooksChanged()
+	}
 }
 
 // publish tells everybody concerned, in the order of the feed, which keeps the order of each conversation.
@@ -85,6 +107,9 @@ func (h *Hub) publish(n *news) {
 	}
 	h.call(n.calls)
 	h.turnBegan(&n.before, n.part)
+	if n.erased {
+		h.tellErased(c.Contact)
+	}
 }
 
 // settle brings the rest of the hub's memory in line with a change that the directory has taken over. e is nil for a

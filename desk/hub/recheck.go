@@ -5,58 +5,107 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Sessions are let in by what the store says at that moment. The functions below take back what is no longer right. They are
-// called after the change is committed. A hello that is under way then either has not read yet, or is in the
-// books, or finds that the counter has changed and reads again.
+// Sessions are let in by what the store says at that moment. The feed says when that may no longer be right: then the store
+// is asked again, on the feed's goroutine. A hello that is under way then either has not read yet, or is in the books, or
+// finds that the counter has changed and reads again.
 
-// CloseLogin closes the sessions that proved themselves with one login or one visitor's token.
-func (h *Hub) CloseLogin(login store.Token) {
-	h.closeWhere(func(who identity) bool { return who.login == login }, proto.CloseUnauthorized, "logged out")
+// rechecks are the sessions that the store is to be asked about again.
+type rechecks struct {
+	count atomic.Uint64 // of changes; a hello compares it
+
+	mu       sync.Mutex
+	agents   map[string]bool // by id
+	contacts map[string]bool
 }
 
-func (h *Hub) closeWhere(match func(identity) bool, code int, reason string) {
-	h.rechecks.Add(1)
-	for _, s := range h.everySession() {
-		if who := s.who(); who.actor.Kind != "" && match(who) {
-			s.close(code, reason)
+// doubt notes the sessions that a part of the feed is about. It reports whether there are any.
+func (h *Hub) doubt(part *store.Fed) bool {
+	if len(part.Accounts)+len(part.Ended) == 0 {
+		return false
+	}
+	r := &h.rechecks
+	r.count.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.agents == nil {
+		r.agents, r.contacts = make(map[string]bool), make(map[string]bool)
+	}
+	for _, id := range part.Accounts {
+		r.agents[id] = true
+	}
+	for _, e := range part.Ended {
+		r.contacts[e.Contact] = true
+	}
+	return true
+}
+
+// doubted returns the sessions that were noted, and forgets them.
+func (h *Hub) doubted() (sessions []*Session) {
+	r := &h.rechecks
+	r.mu.Lock()
+	agents, contacts := r.agents, r.contacts
+	r.agents, r.contacts = nil, nil
+	r.mu.Unlock()
+	if len(agents)+len(contacts) == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id := range agents {
+		sessions = append(sessions, h.sessions.agents[id]...)
+	}
+	for id := range contacts {
+		sessions = append(sessions, h.sessions.contacts[id]...)
+	}
+	return sessions
+}
+
+// recheck asks the store about the sessions that were noted. One whose login is gone, or cannot be read, is closed. Those of
+// agents get the account's new role and name. It blocks and honours ctx.
+func (h *Hub) recheck(ctx context.Context) {
+	var errs []error
+	for _, s := range h.doubted() {
+		who, check := s.who(), h.recheckAgent
+		if who.actor.Kind == store.Customer {
+			check = h.recheckCustomer
+		}
+		no, err := check(ctx, s, &who)
+		switch {
+		case err != nil:
+			s.close(proto.CloseTryLater, "the server could not read")
+			errs = append(errs, err)
+		case no != nil:
+			s.close(no.close, no.text)
 		}
 	}
-}
-
-// Recheck checks the logins of an agent's sessions after its account or its logins have changed. Sessions whose login is
-// gone are closed. The others get the agent's new role and name. It blocks and honours ctx.
-func (h *Hub) Recheck(ctx context.Context, agent string) error {
-	h.rechecks.Add(1)
-	h.mu.Lock()
-	sessions := h.sessions.agents[agent]
-	h.mu.Unlock()
-	var errs []error
-	for _, s := range sessions {
-		errs = append(errs, h.recheck(ctx, h.o.Store.Cold(), s))
+	if len(errs) > 0 {
+		h.o.Logger.Error("desk: sessions whose login may have ended could not be looked at and were closed", "sessions", len(errs), "err", errs[0])
 	}
-	h.Reload()
-	return errors.Join(errs...)
 }
 
-// recheck checks one session of an agent. The session also ends if its login cannot be read.
-func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
-	login, no, err := h.knownAgent(ctx, r, s.who().login)
-	switch {
-	case err != nil:
-		s.close(proto.CloseTryLater, "the server could not read")
-	case no != nil:
-		s.close(no.close, no.text)
-	default:
+func (h *Hub) recheckAgent(ctx context.Context, s *Session, who *identity) (*refusal, error) {
+	login, no, err := h.knownAgent(ctx, h.o.Store.Hot(), who.login)
+	if err == nil && no == nil {
 		s.change(func(who *identity) { who.become(login.Agent) })
 		h.rewatch(s)
 	}
-	return err
+	return no, err
+}
+
+func (h *Hub) recheckCustomer(ctx context.Context, s *Session, who *identity) (*refusal, error) {
+	c, no, err := h.knownCustomer(ctx, h.o.Store.Hot(), s.peer, who.login)
+	if err == nil && no == nil && c.ID != who.actor.ID {
+		no = &refusal{proto.CodeUnavailable, "merged", proto.CloseTryLater}
+	}
+	return no, err
 }
 
 // expireIn makes the session end when its login does.
@@ -144,8 +193,8 @@ func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identi
 			s.expireIn(login.Expires.Sub(h.o.Now()))
 			s.change(func(w *identity) { w.become(login.Agent) })
 		}
-	} else if h.rechecks.Load() != rechecks {
-		_, no, err = h.knownCustomer(ctx, r, s.peer, who.login)
+	} else if h.rechecks.count.Load() != rechecks {
+		no, err = h.recheckCustomer(ctx, s, who)
 	}
 	switch {
 	case err != nil:

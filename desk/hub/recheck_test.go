@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -110,7 +112,7 @@ func TestBarredAccount(t *testing.T) {
 	open := hello()
 	open.until(func(f desktest.Frame) bool { return f.T == "welcome" })
 	barred.Store(true)
-	r.ok(r.hub.Recheck(r.ctx, account.ID))
+	r.ok(r.db.UpdateAgent(r.ctx, account))
 	open.untilClosed(proto.CloseUnauthorized)
 	late := hello()
 	if got := code(late.until(func(f desktest.Frame) bool { return f.RE == "h" })); got != proto.CodeForbidden {
@@ -131,15 +133,20 @@ func TestHelloMeetsRevocation(t *testing.T) {
 		"blocked": {func(_ store.Token, contact string) {
 			_, err := r.db.BlockContact(r.ctx, contact, true)
 			r.ok(err)
-			h.CloseContact(contact, proto.CloseBlocked, "blocked")
 		}, proto.CloseBlocked},
 		"logged out": {func(token store.Token, _ string) {
 			r.ok(r.db.DropVisitor(r.ctx, token))
-			h.CloseLogin(token)
 		}, proto.CloseUnauthorized},
+		"merged": {func(_ store.Token, contact string) {
+			into, err := r.db.Hot().ContactByToken(r.ctx, auth.HashToken(r.visitor()), time.Now())
+			r.ok(err)
+			_, err = r.db.MergeContacts(r.ctx, contact, into.ID)
+			r.ok(err)
+		}, proto.CloseTryLater},
+		"erased": {func(_ store.Token, contact string) { r.ok(r.db.EraseContact(r.ctx, contact)) }, proto.CloseUnauthorized},
 	} {
 		token := store.Token(auth.HashToken(r.visitor()))
-		before := h.rechecks.Load()
+		before := h.rechecks.count.Load()
 		contact, no, err := h.knownCustomer(r.ctx, r.db.Hot(), Peer{}, token)
 		if no != nil || err != nil {
 			t.Fatal(no, err)
@@ -160,6 +167,27 @@ func TestHelloMeetsRevocation(t *testing.T) {
 			t.Errorf("%s: welcomed %v", name, welcomed)
 		}
 		s.mu.Unlock()
+	}
+}
+
+// TestRecheckFails: a session whose login cannot be looked at ends, and comes back when it can.
+func TestRecheckFails(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	ann, lin := r.customer(), r.agent("lin")
+	r.ok(ann.Connected(r.ctx))
+	r.ok(lin.Connected(r.ctx))
+	before := r.hub.Counters.Welcomes.Load()
+	r.hub.doubt(&store.Fed{Accounts: []string{lin.Me().ID}, Ended: []store.ContactEnd{{Contact: ann.Me().ID}}})
+	dead, cancel := context.WithCancel(r.ctx)
+	cancel()
+	r.hub.recheck(dead)
+	if n := r.hub.Counters.Closes()[fmt.Sprint(proto.CloseTryLater)]; n != 2 {
+		t.Errorf("%d sessions closed", n)
+	}
+	r.waitFor("both to come back", func() bool { return r.hub.Counters.Welcomes.Load() == before+2 })
+	r.hub.recheck(dead)
+	if n := r.hub.Counters.Closes()[fmt.Sprint(proto.CloseTryLater)]; n != 2 {
+		t.Errorf("%d sessions closed without a reason", n)
 	}
 }
 

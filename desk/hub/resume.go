@@ -29,7 +29,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 	}
 	anybody := identity{actor: store.Actor{Kind: store.Customer}}
 	s.read(anybody, func(ctx context.Context, r store.Reader) {
-		rechecks, token := h.rechecks.Load(), store.Token(auth.HashToken(hello.Token))
+		rechecks, token := h.rechecks.count.Load(), store.Token(auth.HashToken(hello.Token))
 		contact, no, err := h.knownCustomer(ctx, r, s.peer, token)
 		switch {
 		case err != nil:

@@ -56,9 +56,8 @@ func (r *router) wake() {
 	}
 }
 
-// Reload makes the hub read accounts, groups, members and sites again, soon. Call it after one of them has been changed
-// in the store, and after Recheck if that was an account. Any goroutine may call it; it does not wait.
-func (h *Hub) Reload() {
+// reload makes the hub read accounts, groups, members and sites again, soon. It does not block.
+func (h *Hub) reload() {
 	h.router.stale.Store(true)
 	h.router.wake()
 }

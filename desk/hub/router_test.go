@@ -162,7 +162,6 @@ func TestRouterTriggers(t *testing.T) {
 	r.ok(r.agentClient(ada).Connected(r.ctx))
 	r.still(conv, store.Queued)
 	r.ok(r.db.AddMember(r.ctx, r.group.ID, kim.Me().ID))
-	r.hub.Reload()
 	r.belongs(conv, kim) // the group has changed
 }
 

@@ -98,7 +98,6 @@ func routeRigOf(begin func(*testing.T, Options) *rig, t *testing.T, g store.Grou
 func (r *routeRig) settled() {
 	r.t.Helper()
 	h := r.theHub()
-	h.Reload()
 	want, err := r.db.Cold().Staff(r.ctx)
 	r.ok(err)
 	r.waitFor("the hub to read the staff", func() bool {

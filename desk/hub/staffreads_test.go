@@ -456,8 +456,7 @@ func TestBlockedContactCannotWrite(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
 	ann := r.customer()
 	conv := r.open(ann, "human")
-	_, err := r.db.BlockContact(r.ctx, ann.Me().ID, true)
-	r.ok(err)
+	r.fault.set(func(_ store.Command, _ func(), fail func(error)) { fail(store.ErrBlocked) }) // the feed has not come to it
 	if got := r.do(ann, "msg.send", conv, proto.Send{ClientID: newClientID(), Body: "x"}); got != proto.CodeBlocked {
 		t.Errorf("writes: %q", got)
 	}
@@ -465,6 +464,9 @@ func TestBlockedContactCannotWrite(t *testing.T) {
 		t.Errorf("opens: %q", got)
 	}
 	// What a crash has left open is closed at the next start.
+	r.fault.set(nil)
+	_, err := r.db.BlockContact(r.ctx, ann.Me().ID, true)
+	r.ok(err)
 	r.stop()
 	r.openStore()
 	r.startHub()

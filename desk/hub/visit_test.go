@@ -59,7 +59,6 @@ func TestVisitsAreNotKept(t *testing.T) {
 	r.ok(err)
 	site.Settings.Visits = store.KeepNothing
 	r.ok(r.db.UpdateSite(r.ctx, site))
-	r.hub.Reload()
 	r.waitFor("the setting", func() bool { return r.hub.visitsKept(site.ID) == store.KeepNothing })
 	lin := r.agent("lin")
 	for what, d := range map[string]any{

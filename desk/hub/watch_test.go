@@ -101,7 +101,6 @@ func TestWatchRechecks(t *testing.T) {
 	r.watches(sam, r.conv)
 	account.Role = perm.Agent
 	r.ok(r.db.UpdateAgent(r.ctx, account))
-	r.ok(r.hub.Recheck(r.ctx, account.ID))
 	r.other(sam, watchEnded(r.conv, "forbidden"))
 	r.say(r.ann, r.conv, "among us")
 	r.event(r.lin, r.conv, body("among us"))

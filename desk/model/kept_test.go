@@ -58,6 +58,9 @@ func (m *model) checkOutbox(db *sqlstore.DB) {
 	m.ok(err)
 	told, tags, rated := make(map[string]uint64), make(map[string][]string), make(map[string]bool)
 	for _, row := range page.Rows {
+		if !row.Type.Valid() { // programs are not told
+			continue
+		}
 		switch row.Type {
 		case store.EventContact, store.EventTargetWarned, store.EventTargetMissed: // see checkTargets
 		case store.EventRated:

@@ -10,6 +10,17 @@ type Fed struct {
 	Touched     bool         // the conversation may have changed in another way, too
 	Turn        string       // of a bot, which the last of the events has begun; "" = none
 	Contacts    []Contact    // that have changed
+	Ended       []ContactEnd
+	Accounts    []string // agents whose account has changed, or of whom logins have ended
+	Setup       bool     // groups, members or sites have changed
+	Hooks       bool     // webhooks have changed, or have something to try again
+}
+
+// ContactEnd says that a contact, or some of its tokens, are no more.
+type ContactEnd struct {
+	Contact string
+	Into    string // that it was merged into, "" = none
+	Erased  bool
 }
 
 // FedPage are parts of the feed.
@@ -25,7 +36,8 @@ type FedPage struct {
 type Feed interface {
 	// Follow has take called with every part of the feed behind at, one at a time. take must not block; the part is its own.
 	// A part comes after the outcome of its command, whose Outcome.Fed is the part's Last, and before a call that blocks
-	// returns. Parts may be missing: First is then above the Last before it by more than one, and FeedReader has them. stop
+	// returns. Parts may be missing: First is then above the Last before it by more than one, and FeedReader has them. What
+	// other processes commit is missing: a part with First above Last, and nothing else, says that there is something. stop
 	// ends it; one call of take may be under way by then.
 	Follow(take func(*Fed)) (at int64, stop func())
 }

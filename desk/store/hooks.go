@@ -32,7 +32,7 @@ const (
 
 // Wants reports whether the webhook is told of a row.
 func (w *Webhook) Wants(r *OutboxRow) bool {
-	return (w.Site == "" || w.Site == r.Site) && (len(w.Types) == 0 || slices.Contains(w.Types, r.Type))
+	return r.Type.Valid() && (w.Site == "" || w.Site == r.Site) && (len(w.Types) == 0 || slices.Contains(w.Types, r.Type))
 }
 
 // Check returns what is wrong with a webhook as an Invalid. The URL is checked only for its length.

@@ -24,12 +24,20 @@ const (
 	EventTargetMissed EventType = "target.missed"
 )
 
-// EventTypes returns every type, in the order of the pages.
+// Types of outbox rows that only servers are told of. They are not Valid.
+const (
+	EventAccount EventType = "account" // an agent's account or logins
+	EventEnded   EventType = "ended"   // a contact, or logins of it
+	EventSetup   EventType = "setup"   // groups, members or sites
+	EventHooks   EventType = "hooks"   // webhooks, or what they have to try again
+)
+
+// EventTypes returns every type that webhooks and programs are told of, in the order of the pages.
 func EventTypes() []EventType {
 	return []EventType{EventOpened, EventMessage, EventAssigned, EventState, EventClosed, EventTags, EventRated, EventTargetWarned, EventTargetMissed, EventContact}
 }
 
-// Valid reports whether the type exists.
+// Valid reports whether webhooks and programs are told of the type.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
 
 // TypeOf returns the type of the row for an event of a conversation.
@@ -56,8 +64,8 @@ type OutboxRow struct {
 	ID      string // unique for ever
 	Type    EventType
 	Site    string // id
-	Conv    string // "" of EventContact
-	Contact string
+	Conv    string // "" of those that are about no conversation
+	Contact string // of EventAccount the agent
 	Event   uint64 // number in the conversation, 0 of those that are about no entry
 	Tags    TagChange
 	Target  TargetTold // of EventTargetWarned and EventTargetMissed

@@ -45,7 +45,10 @@ func (db *DB) CreateSite(ctx context.Context, s store.Site) (store.Site, error) 
 		if err != nil {
 			return err
 		}
-		return t.setLogo(&s)
+		if err := t.setLogo(&s); err != nil {
+			return err
+		}
+		return t.tellSetup()
 	}))
 }
 
@@ -75,7 +78,10 @@ func (t *tx) createAgent(a store.AgentAccount) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at, accepting) VALUES (?, 0, 0, ?)`, a.ID, !a.NoChats)
+	if err := t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at, accepting) VALUES (?, 0, 0, ?)`, a.ID, !a.NoChats); err != nil {
+		return err
+	}
+	return t.tellAccount(a.ID)
 }
 
 // CreateGroup implements store.Accounts.
@@ -96,7 +102,10 @@ func (db *DB) CreateGroup(ctx context.Context, g store.Group) (store.Group, erro
 		if err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO grp (id, workspace, name, settings, created) VALUES (?, ?, ?, ?, ?)`, g.ID, workspaceID, g.Name, string(settings), t.now())
+		if err := t.exec(`INSERT INTO grp (id, workspace, name, settings, created) VALUES (?, ?, ?, ?, ?)`, g.ID, workspaceID, g.Name, string(settings), t.now()); err != nil {
+			return err
+		}
+		return t.tellSetup()
 	}))
 }
 
@@ -170,6 +179,13 @@ func (db *DB) TouchAgentSession(ctx context.Context, token store.Token) error {
 // DeleteAgentSession implements store.Accounts.
 func (db *DB) DeleteAgentSession(ctx context.Context, token store.Token) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`DELETE FROM agent_session WHERE token = ?`, token[:]))
+		var agent string
+		if err := t.row(sqlLoginOf, token[:]).Scan(&agent); err != nil {
+			return notFound(err)
+		}
+		if err := t.exec(`DELETE FROM agent_session WHERE token = ?`, token[:]); err != nil {
+			return err
+		}
+		return t.tellAccount(agent)
 	})
 }

@@ -139,7 +139,14 @@ func visitorName(id string) string { return "Visitor " + strings.ToUpper(id[len(
 // DropVisitor implements store.Accounts.
 func (db *DB) DropVisitor(ctx context.Context, token store.Token) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`DELETE FROM contact_token WHERE token = ?`, token[:]))
+		var contact string
+		if err := t.row(sqlTokenOf, token[:]).Scan(&contact); err != nil {
+			return notFound(err)
+		}
+		if err := t.exec(`DELETE FROM contact_token WHERE token = ?`, token[:]); err != nil {
+			return err
+		}
+		return t.tellEnded(contact)
 	})
 }
 

@@ -18,6 +18,8 @@ type dialect struct {
 	begin string
 	last  string // reads the last number of the outbox and the clock in microseconds, 0 = this machine's, and keeps other writers away until the end of the transaction
 
+	notify string // tells the processes that listen of a commit, "" = there are none
+
 	// The search. A document is a message; its words are separated by blanks.
 	insertWords, insertMany string // of one message, and of tellMany
 	dropWords, search       string
@@ -68,6 +70,7 @@ var postgresDialect = dialect{
 	texts:       postgresTexts,
 	begin:       `BEGIN ISOLATION LEVEL READ COMMITTED`,
 	last:        sqlLast + `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)` + ofOutbox + ` FOR UPDATE`,
+	notify:      pgNotify,
 	insertWords: `INSERT INTO message_words (doc, words) VALUES ` + vector,
 	insertMany:  `INSERT INTO message_words (doc, words) VALUES ` + vector + strings.Repeat(`, `+vector, tellMany-1),
 	dropWords:   `DELETE FROM message_words WHERE doc IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`,

@@ -52,6 +52,9 @@ func (d *disk) reader(n int, _ readerClass) (*sql.DB, error) {
 	return db, nil
 }
 
+// listen implements engine. Whoever else writes to the file does not tell.
+func (d *disk) listen(string, func(int64)) func() { return func() {} }
+
 // explain implements engine.
 func (d *disk) explain(err error) error { return explain(d.o.Path, err) }
 

@@ -21,6 +21,8 @@ type engine interface {
 	session(ctx context.Context) (session, error)
 	// reader returns a pool of n connections that cannot change anything.
 	reader(n int, class readerClass) (*sql.DB, error)
+	// listen calls heard with the last number of the outbox when another process has committed. heard must not block.
+	listen(me string, heard func(last int64)) (stop func())
 	// explain turns an error into one line that names the database and the remedy.
 	explain(err error) error
 }

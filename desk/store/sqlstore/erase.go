@@ -25,7 +25,10 @@ func (db *DB) EraseContact(ctx context.Context, contact string) error {
 		if err := t.row(sqlErased, contact).Scan(&erased); err != nil || erased {
 			return notFound(err)
 		}
-		return t.overwriting(func() error { return t.stub(contact, true) })
+		if err := t.overwriting(func() error { return t.stub(contact, true) }); err != nil {
+			return err
+		}
+		return t.tellEnded(contact)
 	})
 }
 

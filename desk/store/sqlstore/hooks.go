@@ -136,6 +136,9 @@ func (db *DB) CreateWebhook(ctx context.Context, w store.Webhook) (store.Webhook
 		if err := t.workspace(); err != nil {
 			return err
 		}
+		if err := t.tellHooks(); err != nil { // it begins behind that
+			return err
+		}
 		return t.exec(sqlInsertHook, slices.Concat([]any{w.ID, workspaceID}, values, []any{w.By.ID, w.By.Name, w.Created, t.seq})...)
 	})
 }
@@ -150,13 +153,21 @@ func (db *DB) UpdateWebhook(ctx context.Context, w store.Webhook) error {
 		if err := one(t.change(sqlUpdateHook, append(values, w.ID)...)); err != nil {
 			return err
 		}
-		return t.exec(`UPDATE hook_event SET due = 0 WHERE webhook = ? AND dead = 0`, w.ID) // another receiver may take them
+		if err := t.exec(`UPDATE hook_event SET due = 0 WHERE webhook = ? AND dead = 0`, w.ID); err != nil { // another receiver may take them
+			return err
+		}
+		return t.tellHooks()
 	})
 }
 
 // DeleteWebhook implements store.HookWrites.
 func (db *DB) DeleteWebhook(ctx context.Context, id string) error {
-	return db.write(ctx, func(t *tx) error { return one(t.change(`DELETE FROM webhook WHERE id = ?`, id)) })
+	return db.write(ctx, func(t *tx) error {
+		if err := one(t.change(`DELETE FROM webhook WHERE id = ?`, id)); err != nil {
+			return err
+		}
+		return t.tellHooks()
+	})
 }
 
 // SaveHook implements store.HookWrites.
@@ -209,8 +220,8 @@ func (db *DB) DropDead(ctx context.Context, id string, seq int64) (int, error) {
 func (db *DB) changeDead(ctx context.Context, query, id string, seq int64) (int, error) {
 	return written(ctx, db, func(t *tx) (int, error) {
 		n, err := t.change(query, id, seq)
-		if n > 0 {
-			t.told = true // the webhook has work
+		if err == nil && n > 0 {
+			err = t.tellHooks()
 		}
 		return int(n), err
 	})

@@ -50,7 +50,10 @@ func (db *DB) DeleteAgentSessions(ctx context.Context, agent string, except stor
 }
 
 func (t *tx) endLogins(agent string, except store.Token) error {
-	return t.exec(`DELETE FROM agent_session WHERE agent = ? AND token <> ?`, agent, except[:])
+	if err := t.exec(`DELETE FROM agent_session WHERE agent = ? AND token <> ?`, agent, except[:]); err != nil {
+		return err
+	}
+	return t.tellAccount(agent)
 }
 
 // ChangePassword implements store.Accounts.

@@ -83,9 +83,11 @@ func (db *DB) UpdateAgent(ctx context.Context, a store.AgentAccount) error {
 			return t.passwordChanged(a.ID, store.Token{})
 		}
 		if a.Email != email {
-			return t.exec(sqlDropResets, a.ID, t.now())
+			if err := t.exec(sqlDropResets, a.ID, t.now()); err != nil {
+				return err
+			}
 		}
-		return nil
+		return t.tellAccount(a.ID)
 	})
 }
 
@@ -157,8 +159,12 @@ func (db *DB) UpdateSite(ctx context.Context, s store.Site) error {
 		if err := t.setLogo(&s); err != nil {
 			return err
 		}
-		return t.exec(`UPDATE site SET name = ?, bot_name = ?, grp = ?, reopen_window = ?, reopen_to_bot = ?, bot = ?, settings = ? WHERE id = ?`,
+		err = t.exec(`UPDATE site SET name = ?, bot_name = ?, grp = ?, reopen_window = ?, reopen_to_bot = ?, bot = ?, settings = ? WHERE id = ?`,
 			s.Name, s.BotName, s.Group, max(s.ReopenWindow, 0).Milliseconds(), s.ReopenToBot, s.Bot, string(settings), s.ID)
+		if err != nil {
+			return err
+		}
+		return t.tellSetup()
 	})
 }
 
@@ -172,7 +178,10 @@ func (db *DB) UpdateGroup(ctx context.Context, g store.Group) error {
 		return err
 	}
 	return exists("group "+g.Name, db.write(ctx, func(t *tx) error {
-		return one(t.change(`UPDATE grp SET name = ?, settings = ? WHERE id = ?`, g.Name, string(settings), g.ID))
+		if err := one(t.change(`UPDATE grp SET name = ?, settings = ? WHERE id = ?`, g.Name, string(settings), g.ID)); err != nil {
+			return err
+		}
+		return t.tellSetup()
 	}))
 }
 
@@ -190,7 +199,7 @@ func (db *DB) SetMembers(ctx context.Context, group string, agents []string) err
 				return err
 			}
 		}
-		return nil
+		return t.tellSetup()
 	})
 }
 
@@ -208,14 +217,17 @@ func (db *DB) SetGroups(ctx context.Context, agent string, groups []string) erro
 				return err
 			}
 		}
-		return nil
+		return t.tellSetup()
 	})
 }
 
 // join puts an agent into a group. The error is ErrNotFound if one of them does not exist.
 func (t *tx) join(group, agent string) error {
-	return one(t.change(`INSERT INTO group_member (grp, agent) SELECT g.id, a.id FROM grp g, agent a WHERE g.id = ? AND a.id = ?
-		ON CONFLICT (grp, agent) DO UPDATE SET agent = excluded.agent`, group, agent))
+	if err := one(t.change(`INSERT INTO group_member (grp, agent) SELECT g.id, a.id FROM grp g, agent a WHERE g.id = ? AND a.id = ?
+		ON CONFLICT (grp, agent) DO UPDATE SET agent = excluded.agent`, group, agent)); err != nil {
+		return err
+	}
+	return t.tellSetup()
 }
 
 // DeleteGroup implements store.Management.
@@ -232,7 +244,10 @@ func (db *DB) DeleteGroup(ctx context.Context, id string) error {
 		if sites+convs+canned > 0 {
 			return fmt.Errorf("%w: %d sites, %d open conversations and %d prepared replies name this group", store.ErrInUse, sites, convs, canned)
 		}
-		return one(t.change(`DELETE FROM grp WHERE id = ?`, id))
+		if err := one(t.change(`DELETE FROM grp WHERE id = ?`, id)); err != nil {
+			return err
+		}
+		return t.tellSetup()
 	})
 }
 

@@ -81,6 +81,9 @@ func (t *tx) merge(a, b *store.Contact) error {
 			return err
 		}
 	}
+	if err := t.tellEnded(a.ID); err != nil {
+		return err
+	}
 	return t.tellContact(b.ID)
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 	Wait        time.Duration      // deadline of account writes whose context has none, default 2 s
 	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
 	Mail        bool               // queue what agents write to customers who wait for it by mail; without a reader it would only pile up
-	Alone       bool               // PostgreSQL: no other process with Alone has the database; of a file its directory's lock says so
+	Alone       bool               // PostgreSQL: no other process with Alone has the database, and those without are not told at once what this one commits; of a file its directory's lock says so
 	InOrder     bool               // the file is as it was when it was last closed: Open then does not read all of it
 	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB
 	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database
@@ -55,6 +55,7 @@ type DB struct {
 	news     outboxNews
 	clock    clock
 	feed     feed
+	deaf     func() // ends the listening to other processes
 }
 
 var _ store.Store = (*DB)(nil)
@@ -82,6 +83,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	db.work.start()
+	db.deaf = on.listen(db.work.tx.me, db.work.hear)
 	db.old = newIndexer(db)
 	db.old.start()
 	db.days = newPacker(db)
@@ -193,6 +195,9 @@ func (db *DB) Close() error {
 	}
 	if db.days != nil {
 		db.days.stop()
+	}
+	if db.deaf != nil {
+		db.deaf()
 	}
 	if db.work != nil {
 		errs = append(errs, db.work.close())

@@ -109,7 +109,8 @@ func (t *tx) fed(n int, out *store.Outcome) *store.Fed {
 	if len(rows) == 0 {
 		return nil
 	}
-	f := &store.Fed{First: rows[0].Seq, Last: rows[len(rows)-1].Seq, Contacts: t.contacts}
+	f := new(t.part)
+	f.First, f.Last = rows[0].Seq, rows[len(rows)-1].Seq
 	for i := range rows {
 		rows[i].First = f.First
 		if rows[i].Conv != "" {
@@ -152,15 +153,6 @@ func tagsChanged(before, after []string) (c store.TagChange) {
 
 func (t *tx) tellConv(c *store.Conversation, what store.EventType, tags store.TagChange) error {
 	return t.tell(store.OutboxRow{Type: what, Site: c.Site, Conv: c.ID, Contact: c.Contact, Tags: tags})
-}
-
-func (t *tx) tellContact(id string) error {
-	c, err := scanContact(t.row(sqlAnyContact, id))
-	if err != nil {
-		return err
-	}
-	t.contacts = append(t.contacts, c)
-	return t.tell(store.OutboxRow{Type: store.EventContact, Site: c.Site, Contact: id})
 }
 
 // scanRow reads rowColumns, and the columns after them into more.

@@ -72,22 +72,30 @@ type tx struct {
 
 	minute int64 // the last minute counted in the roll-ups
 
-	seq      int64             // last number of the outbox
-	stored   int64             // what the database has of it
-	rows     []store.OutboxRow // of this transaction, see flush
-	written  int               // of rows
-	told     bool              // readers of the outbox have something to do
-	contacts []store.Contact   // that the command has changed
+	seq     int64             // last number of the outbox
+	stored  int64             // what the database has of it
+	rows    []store.OutboxRow // of this transaction, see flush
+	written int               // of rows
+	told    bool              // readers of the outbox have something to do
+	part    store.Fed         // what the command has changed besides its conversation
+
+	me     string // names this process to others
+	notify string // see dialect, "" = nobody is told
 
 	begin, end, rollback, savepoint, undo, release string
 }
 
 func newTx(db *DB) *tx {
-	return &tx{
+	t := &tx{
 		db:    db,
+		me:    uuid.NewString(),
 		begin: db.on.dialect().begin, end: `COMMIT`, rollback: `ROLLBACK`,
 		savepoint: `SAVEPOINT command`, undo: `ROLLBACK TO command`, release: `RELEASE command`,
 	}
+	if !db.o.Alone {
+		t.notify = db.on.dialect().notify
+	}
+	return t
 }
 
 // takeBack undoes what the command has done.

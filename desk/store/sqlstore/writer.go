@@ -26,6 +26,7 @@ type writer struct {
 	started bool
 
 	finished chan []*op // committed groups, in order
+	others   chan int64 // holds the highest number of hear
 	idle     chan struct{}
 	busyFrom atomic.Int64            // UnixNano when the running transaction began, 0 = none runs
 	failed   atomic.Pointer[failure] // the last commit, if it failed
@@ -62,7 +63,7 @@ type op struct {
 }
 
 func newWriter(db *DB) *writer {
-	w := &writer{db: db, finished: make(chan []*op, 1), idle: make(chan struct{})}
+	w := &writer{db: db, finished: make(chan []*op, 1), others: make(chan int64, 1), idle: make(chan struct{})}
 	w.wake = sync.NewCond(&w.mu)
 	w.tx = newTx(db)
 	return w
@@ -218,9 +219,29 @@ func (w *writer) writeLoop() {
 
 func (w *writer) answerLoop() {
 	defer close(w.idle)
-	for group := range w.finished {
-		for _, o := range group {
-			w.answer(o)
+	for {
+		select {
+		case group, ok := <-w.finished:
+			if !ok {
+				return
+			}
+			for _, o := range group {
+				w.answer(o)
+			}
+		case last := <-w.others:
+			w.contain(func() { w.db.heard(last) })
+		}
+	}
+}
+
+// hear takes note of what other processes have committed. Only one goroutine calls it.
+func (w *writer) hear(last int64) {
+	for {
+		select {
+		case w.others <- last:
+			return
+		case before := <-w.others:
+			last = max(last, before)
 		}
 	}
 }
@@ -303,7 +324,7 @@ func (w *writer) command(o *op) error {
 			return errors.Join(err, undo)
 		}
 	}
-	w.tx.contacts = nil
+	w.tx.part = store.Fed{}
 	o.out = out
 	return w.tx.exec(w.tx.release)
 }

@@ -274,7 +274,7 @@ func testFeedOrder(t *testing.T, r *rig) {
 		t.Errorf("from %d on, %d parts were told, want %d", late.from, len(got), len(parts))
 	}
 	for limit := 2; limit < 8; limit++ {
-		if read := r.reread(0, limit); len(read) != customers*(texts+2) {
+		if read := r.reread(before, limit); len(read) != customers*(texts+2) {
 			t.Errorf("pages of %d: %d parts", limit, len(read))
 		}
 	}

@@ -20,7 +20,13 @@ func (r *rig) webhook() store.Webhook {
 	return w
 }
 
+// outbox returns the rows that programs are told of.
 func (r *rig) outbox(after int64) []store.OutboxRow {
+	r.t.Helper()
+	return slices.DeleteFunc(r.rows(after), func(row store.OutboxRow) bool { return !row.Type.Valid() })
+}
+
+func (r *rig) rows(after int64) []store.OutboxRow {
 	r.t.Helper()
 	p, err := r.Cold().Outbox(r.t.Context(), after, 1_000_000)
 	r.must(err)
@@ -71,7 +77,7 @@ func testOutbox(t *testing.T, r *rig) {
 	if !slices.Equal(got, want) {
 		t.Errorf("rows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	page, err := r.Cold().Outbox(ctx, 0, 2)
+	page, err := r.Cold().Outbox(ctx, r.outbox(0)[0].Seq-1, 2)
 	if err != nil || len(page.Rows) != 2 || page.Last != last {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -87,7 +93,7 @@ func testOutboxBegins(t *testing.T, r *rig) {
 	r.open(r.visitor(), true)
 	rows := r.outbox(0)
 	got, err := r.Cold().Webhook(t.Context(), hook.ID)
-	if err != nil || len(rows) != 2 || got.Position != rows[0].Seq {
+	if err != nil || len(rows) != 2 || got.Position < rows[0].Seq || got.Position >= rows[1].Seq || len(r.outbox(got.Position)) != 1 {
 		t.Errorf("%+v %v, rows %+v", got, err, rows)
 	}
 }
@@ -102,6 +108,7 @@ func testOutboxTrim(t *testing.T, r *rig) {
 			t.Errorf("more %v, %v", more, err)
 		}
 	}
+	trim(0, 0, 1000, false) // what has set everything up
 	for range 10 {
 		r.open(r.visitor(), true)
 	}

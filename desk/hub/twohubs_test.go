@@ -1,0 +1,91 @@
+package hub
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/pgtest"
+	"github.com/go-eddy/eddy/desk/store/sqlstore"
+)
+
+// twoHubs starts two hubs, each on its own store of one database, as two servers would.
+func twoHubs(t *testing.T) (one, two *rig) {
+	t.Helper()
+	place := pgtest.Database(t, sqlstore.Blank)
+	one = beginRig(t, Options{Limits: testLimits()}, place, nil)
+	two = &rig{t: t, ctx: one.ctx, path: place, o: one.o, site: one.site}
+	two.openStore()
+	two.startHub()
+	t.Cleanup(two.end)
+	return one, two
+}
+
+// TestTwoHubs: a customer and an agent who are connected to different servers talk, each sees everything once and in order, and what changes at
+// one server takes effect at the other.
+func TestTwoHubs(t *testing.T) {
+	one, two := twoHubs(t)
+	ann, lin := one.customer(), two.agent("lin")
+	one.ok(ann.Connected(one.ctx))
+	two.ok(lin.Connected(two.ctx))
+	conv := one.open(ann, "human")
+	two.waitFor("the other hub to know the chat", func() bool {
+		two.hub.mu.Lock()
+		defer two.hub.mu.Unlock()
+		return two.hub.queue.dir.open[conv] != nil
+	})
+	two.ok(lin.Take(two.ctx, conv))
+	one.event(ann, conv, state(store.Assigned))
+	for range 20 {
+		one.say(ann, conv, "hello")
+		two.event(lin, conv, body("hello"))
+		two.say(lin, conv, "good day")
+		one.event(ann, conv, body("good day"))
+	}
+	one.checkView(ann, conv, store.CustomerSide)
+	two.checkView(lin, conv, store.StaffSide)
+
+	site := one.site
+	site.Settings.Visits = store.KeepNothing
+	one.ok(one.db.UpdateSite(one.ctx, site))
+	two.waitFor("the setting of the site", func() bool { return two.hub.visitsKept(site.ID) == store.KeepNothing })
+
+	one.ok(one.db.DeleteAgentSessions(one.ctx, lin.Me().ID, store.Token{}))
+	two.waitFor("the session to end with its login", func() bool { return two.hub.Counters.Closes()["4101"] == 1 })
+	one.mu.Lock()
+	wires := slices.Clone(one.wires)
+	one.mu.Unlock()
+	_, err := two.hub.Block(two.ctx, ann.Me().ID, true, system, "")
+	two.ok(err)
+	one.waitFor("the customer to be out", func() bool {
+		return slices.ContainsFunc(wires, func(w *wire) bool { return w.closeCode() == proto.CloseBlocked })
+	})
+	one.waitFor("the chat to be closed", func() bool { return len(one.hub.known()) == 0 })
+	if n := one.hub.Counters.Rebuilds.Load() + two.hub.Counters.Rebuilds.Load(); n != 0 {
+		t.Errorf("everything was read again %d times", n)
+	}
+}
+
+// TestTwoHubsMeet: both servers work on one chat at the same time. Nobody sees anything twice, or in another order than the database has it.
+func TestTwoHubsMeet(t *testing.T) {
+	one, two := twoHubs(t)
+	ann := one.customer()
+	conv := one.open(ann, "human")
+	lin := two.agent("lin")
+	two.waitFor("the other hub to know the chat", func() bool {
+		two.hub.mu.Lock()
+		defer two.hub.mu.Unlock()
+		return two.hub.queue.dir.open[conv] != nil
+	})
+	two.ok(lin.Take(two.ctx, conv))
+	const each = 100
+	for range each {
+		ann.Send(conv, "from one")
+		lin.Send(conv, "from two")
+	}
+	one.ok(ann.Flushed(one.ctx))
+	two.ok(lin.Flushed(two.ctx))
+	one.checkView(ann, conv, store.CustomerSide)
+	two.checkView(lin, conv, store.StaffSide)
+}
