@@ -419,6 +419,7 @@ func (c *call) repeatable(began bool) bool {
 func (c *call) sendBody(cc *clientConn, b *sentBody) {
 	defer b.end()
 	if c.plan.expect && !<-b.goOn {
+		cc.conn.Close(eddy.CloseNormal) // the server has answered without the body
 		return
 	}
 	out := outgoing{conn: cc.conn, ctx: c.req.Context(), chunked: c.plan.chunked, left: c.plan.length}

@@ -18,8 +18,13 @@ const (
 	clientIdle clientState = iota // nothing may come
 	clientHead
 	clientInBody
+	clientSending // the response is over, the end of the request's body is awaited
 	clientOver
 )
+
+// bodyGrace is how long a connection waits for the end of a body whose response has come. A server that answers what it has
+// read to the end may be faster than the goroutine that sends it.
+const bodyGrace = time.Second
 
 // maxInformational bounds the 1xx responses before a final response.
 const maxInformational = 8
@@ -179,13 +184,11 @@ func (cc *clientConn) abort(c *call, err error) {
 
 // hear handles news from other goroutines: the request in hand has to end, or its body was sent. Loop only.
 func (cc *clientConn) hear() {
-	c := cc.call
-	if c == nil {
-		return
-	}
-	if err := c.stopCause(); err != nil {
-		cc.conn.CloseWith(eddy.CloseNormal, err)
-		return
+	if c := cc.call; c != nil {
+		if err := c.stopCause(); err != nil {
+			cc.conn.CloseWith(eddy.CloseNormal, err)
+			return
+		}
 	}
 	if b := cc.sending; b != nil && b.done.Load() {
 		cc.sending = nil
@@ -218,8 +221,13 @@ func (cc *clientConn) begin(c *call) {
 // bodySent runs when the last byte of the request was written. Loop only.
 func (cc *clientConn) bodySent() {
 	cc.sent = true
-	if cc.state == clientHead {
+	switch cc.state {
+	case clientHead:
 		cc.limitHeader()
+	case clientSending:
+		cc.stopTimer()
+		cc.state = clientIdle
+		cc.t.release(cc)
 	}
 }
 
@@ -251,7 +259,7 @@ func (cc *clientConn) write(p []byte) { _ = cc.ctx.WriteBytes(p) }
 // Decode implements eddy.Decoder.
 func (cc *clientConn) Decode(_ *eddy.Context, view []byte) (int, error) {
 	switch cc.state {
-	case clientIdle:
+	case clientIdle, clientSending:
 		return 0, eddy.WithReason(eddy.CloseProtocolError, errUnsolicited)
 	case clientHead:
 		return cc.decodeHead(view)
@@ -292,18 +300,23 @@ func (cc *clientConn) decodeBody(view []byte) (int, error) {
 func (cc *clientConn) complete() {
 	c := cc.call
 	cc.endRequest()
-	cc.call, cc.body, cc.sending = nil, nil, nil
+	cc.call, cc.body = nil, nil
 	cc.served++
 	_ = c.enter(nil)
-	if !cc.keep || !cc.sent { // a body that is still being sent would be read as the next request
+	switch {
+	case !cc.keep:
 		cc.state = clientOver
 		cc.conn.Close(eddy.CloseNormal)
 		c.over()
-		return
+	case !cc.sent: // the rest of a body would be read as the next request
+		cc.state = clientSending
+		cc.timer, _ = cc.ctx.After(bodyGrace, func() { cc.conn.Close(eddy.CloseNormal) }) // an error means that the connection ends
+		c.over()
+	default:
+		cc.state = clientIdle
+		c.over()
+		cc.t.release(cc)
 	}
-	cc.state = clientIdle
-	c.over()
-	cc.t.release(cc)
 }
 
 func (cc *clientConn) endRequest() {

@@ -715,6 +715,61 @@ func TestTransportEarlyAnswer(t *testing.T) {
 	}
 }
 
+// lateEnd is a body whose end is read late.
+type lateEnd struct {
+	io.Reader
+	end chan struct{}
+}
+
+func (b lateEnd) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		<-b.end
+	}
+	return n, err
+}
+
+// A server may answer a whole body before the client has noticed its end. The connection waits for that, but not for long.
+func TestTransportAnswerBeforeTheEnd(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	for name, late := range map[string]bool{"a moment later": false, "too late": true} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := transportOnClock(t, &Transport{})
+			body := lateEnd{strings.NewReader("all of it"), make(chan struct{})}
+			r := request(t, "POST", s.url("/"), body)
+			r.ContentLength = int64(len("all of it"))
+			resp, err := tr.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "all of it" {
+				t.Fatalf("%q %v", got, err)
+			}
+			clock.Advance(bodyGrace - tick)
+			if st := tr.Stats(); st.Open != 1 || st.Idle != 0 {
+				t.Errorf("%+v", st)
+			}
+			if late {
+				clock.Advance(2 * tick)
+				testkit.Eventually(t, "the connection to be closed", func() bool { return tr.Stats().Open == 0 })
+				close(body.end)
+				return
+			}
+			close(body.end)
+			testkit.Eventually(t, "the connection to be idle", func() bool { return tr.Stats().Idle == 1 })
+			clock.Advance(2 * bodyGrace)
+			resp, err = tr.RoundTrip(request(t, "GET", s.url("/"), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if st := tr.Stats(); st.Reused != 1 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
 // The end of a request that is over leaves its connection alone, which may serve another one.
 func TestTransportLateCancel(t *testing.T) {
 	s := start(t, hello)
