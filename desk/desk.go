@@ -102,7 +102,14 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.openPush(ctx); err != nil {
 		return err
 	}
-	tickets := auth.NewTickets[hub.Login](d.o.Now)
+	secret, err := d.store.Secret(ctx, "tickets")
+	if err != nil {
+		return err
+	}
+	tickets, err := auth.NewTickets(secret, d.o.Now)
+	if err != nil {
+		return err
+	}
 	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, HooksChanged: func() { d.hooks.Changed() }})
 	if err != nil {
 		return err
@@ -164,7 +171,7 @@ func (d *Desk) openFiles(ctx context.Context) error {
 		return err
 	}
 	d.keeper, err = files.NewKeeper(files.KeeperOptions{
-		Store: d.store, Files: d.files, Scanner: o.Scanner, Changed: func(a store.Attachment) { d.hub.FileChanged(a) },
+		Store: d.store, Files: d.files, Scanner: o.Scanner,
 		Loose: o.Loose, Logger: d.o.Logger, Now: d.o.Now,
 	})
 	return err

@@ -247,9 +247,15 @@ func TestKeeperScansAgain(t *testing.T) {
 	y := newYard(t)
 	first, second, third := y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking))
 	decided := make(chan store.Attachment, 3)
+	_, stop := y.db.Follow(func(part *store.Fed) {
+		for _, a := range part.Files {
+			decided <- a
+		}
+	})
+	defer stop()
 	asked := make(map[string]int)
 	k, err := files.NewKeeper(files.KeeperOptions{
-		Store: y.db, Files: y.files, ScanRetry: time.Millisecond, Changed: func(a store.Attachment) { decided <- a },
+		Store: y.db, Files: y.files, ScanRetry: time.Millisecond,
 		Scanner: scanFunc(func(a store.Attachment) (bool, error) {
 			asked[a.ID]++
 			switch {

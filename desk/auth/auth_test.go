@@ -148,32 +148,56 @@ func (c *clock) advance(d time.Duration) { c.mu.Lock(); c.t = c.t.Add(d); c.mu.U
 
 func TestTicketsAreSpentOnce(t *testing.T) {
 	c := &clock{t: time.Unix(1e9, 0)}
-	tickets := NewTickets[string](c.now)
-	a, err := tickets.Issue("lin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v, ok := tickets.Spend(a); !ok || v != "lin" {
-		t.Fatal(v, ok)
-	}
-	if _, ok := tickets.Spend(a); ok {
-		t.Fatal("spent twice")
-	}
-	b, _ := tickets.Issue("lin")
-	c.advance(TicketLife)
-	if v, ok := tickets.Spend(b); ok || v != "" {
-		t.Fatal("spent after its life")
-	}
-	for range maxTickets {
-		if _, err := tickets.Issue("x"); err != nil {
+	made := func(secret string) *Tickets {
+		k, err := NewTickets([]byte(secret), c.now)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return k
 	}
-	if _, err := tickets.Issue("x"); !errors.Is(err, ErrTickets) {
-		t.Fatalf("one too many: %v", err)
+	tickets, other := made("a"), made("a")
+	login := [32]byte{7}
+	a := tickets.Issue("lin", login)
+	k, ok := tickets.Spend(a)
+	if !ok || k.Agent != "lin" || k.Login != login || !k.Expires.Equal(c.now().Add(TicketLife)) {
+		t.Fatal(k, ok)
+	}
+	if _, ok := tickets.Spend(a); ok {
+		t.Error("spent twice")
+	}
+	if same, ok := other.Spend(a); !ok || same != k {
+		t.Errorf("another server with the same secret: %+v %v", same, ok)
+	}
+	b := tickets.Issue("lin", login)
+	if a == b {
+		t.Error("two tickets are the same")
+	}
+	if _, ok := made("b").Spend(b); ok {
+		t.Error("another secret opens it")
+	}
+	last := b[len(b)-1:]
+	for _, bad := range []string{"", "x", "=", b[:len(b)-4], "A" + b, b + "A", b[1:], b + last, strings.ToUpper(b)} {
+		if k, ok := tickets.Spend(bad); ok {
+			t.Errorf("%q opens as %+v", bad, k)
+		}
 	}
 	c.advance(TicketLife)
-	if _, err := tickets.Issue("x"); err != nil {
-		t.Fatalf("after the others expired: %v", err)
+	if k, ok := tickets.Spend(b); ok || k != (Ticket{}) {
+		t.Error("spent after its life")
+	}
+	for range maxSpent - 1 { // and the first one
+		if _, ok := tickets.Spend(tickets.Issue("x", login)); !ok {
+			t.Fatal("refused")
+		}
+	}
+	if _, ok := tickets.Spend(tickets.Issue("x", login)); !ok {
+		t.Error("the one that has expired is remembered")
+	}
+	if _, ok := tickets.Spend(tickets.Issue("x", login)); ok {
+		t.Error("more are taken than can be remembered")
+	}
+	c.advance(TicketLife)
+	if _, ok := tickets.Spend(tickets.Issue("x", login)); !ok {
+		t.Error("those that have expired are remembered")
 	}
 }

@@ -21,8 +21,7 @@ type Scanner interface {
 type KeeperOptions struct {
 	Store   store.Store
 	Files   *Store
-	Scanner Scanner                // nil: files are ready at once
-	Changed func(store.Attachment) // called when a scanner has decided; must not block for long
+	Scanner Scanner // nil: files are ready at once
 
 	Every       time.Duration // between two rounds, default 10 min
 	Loose       time.Duration // how long a file may wait to be sent, default 24 h
@@ -71,9 +70,6 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 		if *f.value <= 0 {
 			*f.value = f.zero
 		}
-	}
-	if o.Changed == nil {
-		o.Changed = func(store.Attachment) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -306,7 +302,6 @@ func (k *Keeper) scan(ctx context.Context, a store.Attachment) (err error) {
 	if err != nil {
 		return err
 	}
-	k.o.Changed(decided)
 	if decided.State == store.FileRefused {
 		return k.o.Files.Remove(decided.Storage)
 	}

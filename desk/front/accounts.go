@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
-	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -147,15 +145,10 @@ func (f *Front) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession)
 
 // ticket gives a logged-in agent the ticket that its WebSocket says hello with.
 func (f *Front) ticket(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
-	t, err := f.o.Tickets.Issue(hub.Login{Agent: s.Agent, Session: s.Token})
-	if err != nil {
-		problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeBusy, "Too many connections are being made. Try again in a moment.", time.Second))
-		return
-	}
 	answer(w, struct {
 		Ticket    string `json:"ticket"`
 		ExpiresMS int64  `json:"expires_ms"`
-	}{t, auth.TicketLife.Milliseconds()})
+	}{f.o.Tickets.Issue(s.Agent.ID, s.Token), auth.TicketLife.Milliseconds()})
 }
 
 // logout ends the login everywhere it is used.

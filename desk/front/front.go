@@ -30,7 +30,7 @@ type Options struct {
 	Store   store.Store
 	Hub     *hub.Hub
 	Hasher  *auth.Hasher
-	Tickets *auth.Tickets[hub.Login] // those of Hub
+	Tickets *auth.Tickets // those of Hub
 	Files   *files.Store
 	Keeper  *files.Keeper // of Files
 	Links   *files.Links  // those of Hub

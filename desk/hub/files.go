@@ -59,8 +59,8 @@ func mayFetch(who identity, a *store.Attachment) bool {
 	return who.actor.Kind == store.Agent && (a.Seq > 0 || own)
 }
 
-// FileChanged tells all who see a file that its state has changed. Any goroutine may call it.
-func (h *Hub) FileChanged(a store.Attachment) {
+// fileChanged tells all who see a file that its state has changed.
+func (h *Hub) fileChanged(a store.Attachment) {
 	h.mu.Lock()
 	var customers, agents []*Session
 	if a.PSeq > 0 || a.Uploader.Kind == store.Customer {

@@ -37,7 +37,7 @@ func TestWhoHearsOfAFile(t *testing.T) {
 		"outsider": {store.Attachment{Uploader: agent(r.kim), Seq: 7}, []string{"kim", "lin", "moe", "sue"}},
 	} {
 		c.a.ID, c.a.Conv, c.a.Contact, c.a.State = id, r.conv, r.ann.Me().ID, store.FileReady
-		r.theHub().FileChanged(c.a)
+		r.theHub().fileChanged(c.a)
 		told := func(f desktest.Frame) bool {
 			var x proto.File
 			return f.T == "ev.file" && f.C == r.conv && f.Decode(&x).T != "" && x.ID == id && x.State == store.FileReady
@@ -55,7 +55,7 @@ func TestWhoHearsOfAFile(t *testing.T) {
 	// Nobody watches any more what is closed; its customer and its uploader are still told.
 	r.ok(r.ann.EndConv(r.ctx, r.conv, "bye"))
 	r.event(r.moe, r.conv, change("closed"))
-	r.theHub().FileChanged(store.Attachment{ID: "late", Conv: r.conv, Contact: r.ann.Me().ID, Uploader: agent(r.moe), Seq: 5, PSeq: 5, State: store.FileRefused})
+	r.theHub().fileChanged(store.Attachment{ID: "late", Conv: r.conv, Contact: r.ann.Me().ID, Uploader: agent(r.moe), Seq: 5, PSeq: 5, State: store.FileRefused})
 	for who, want := range map[string]int{"ann": 1, "moe": 1, "lin": 0, "sue": 0} {
 		if n := r.count(clients[who], func(f desktest.Frame) bool {
 			var x proto.File
@@ -118,5 +118,22 @@ func TestFileLinksOfOthers(t *testing.T) {
 	}
 	if rows := r.audited(store.AuditRead); len(rows) != 1 || rows[0].Who.Name != "sue" || rows[0].Target != "conversation "+conv {
 		t.Errorf("written down: %+v", rows)
+	}
+}
+
+// TestDecisionIsTold: what the scanner decides comes with the feed, whichever server has asked it.
+func TestDecisionIsTold(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	ann := r.customer()
+	conv := r.open(ann, "human")
+	a, err := r.db.AddAttachment(r.ctx, store.Attachment{
+		Conv: conv, Uploader: store.Actor{Kind: store.Customer, ID: ann.Me().ID}, Name: "a.png", Type: "image/png", Size: 1, Storage: "s", State: store.FileChecking,
+	}, store.Quota{Bytes: 1, Count: 1, Loose: 1})
+	r.ok(err)
+	_, err = r.db.DecideAttachment(r.ctx, a.ID, true)
+	r.ok(err)
+	var told proto.File
+	if r.other(ann, isType("ev.file")).Decode(&told); told.ID != a.ID || told.State != store.FileReady {
+		t.Errorf("told %+v", told)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Options configure a hub. Store and Tickets are required.
 type Options struct {
 	Store   store.Store
-	Tickets *auth.Tickets[Login]
+	Tickets *auth.Tickets
 	Bot     bot.Bot          // of sites that have chosen none; default bot.Default()
 	Links   Links            // makes the addresses of files; default none: file.links is refused
 	MaxFile int64            // bytes of one file, which clients are told; 0 = they are not told
@@ -49,12 +49,6 @@ type Options struct {
 
 	Resolver  safehttp.Resolver // of the addresses of webhook bots; default net.DefaultResolver
 	ClientTLS *tls.Config       // of connections to them; default the roots of the system
-}
-
-// Login is what an agent's ticket stands for.
-type Login struct {
-	Agent   store.AgentAccount
-	Session store.Token // the login session that the ticket was issued for
 }
 
 // Rate is a token bucket: PerSecond tokens a second, at most Burst saved.

@@ -151,8 +151,7 @@ func TestSizeLimitsByState(t *testing.T) {
 		"before hello": {proto.MaxHelloBytes, nil},
 		"customer":     {proto.MaxCustomerBytes, func(c *rawClient) { c.hello(r.visitor()) }},
 		"agent": {proto.MaxAgentBytes, func(c *rawClient) {
-			ticket, err := r.hub.o.Tickets.Issue(Login{Agent: lin, Session: r.login(lin)})
-			r.ok(err)
+			ticket := r.hub.o.Tickets.Issue(lin.ID, r.login(lin))
 			c.write("hello", "h", "", proto.Hello{Ticket: ticket})
 			c.until(isType("welcome"))
 		}},
@@ -181,11 +180,7 @@ func TestHello(t *testing.T) {
 	}
 	account := r.account("lin", 100)
 	session := r.login(account)
-	ticket := func() string {
-		s, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
-		r.ok(err)
-		return s
-	}
+	ticket := func() string { return r.hub.o.Tickets.Issue(account.ID, session) }
 	spent := ticket()
 	r.hub.o.Tickets.Spend(spent)
 	for name, c := range map[string]struct {

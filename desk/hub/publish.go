@@ -72,6 +72,9 @@ func (h *Hub) besides(part *store.Fed) {
 	for _, e := range part.Ended {
 		h.ended(e)
 	}
+	for i := range part.Files {
+		h.fileChanged(part.Files[i])
+	}
 	if part.Setup || len(part.Accounts) > 0 {
 		h.reload()
 	}

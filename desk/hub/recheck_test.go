@@ -26,8 +26,7 @@ func TestTooManySessions(t *testing.T) {
 	}{
 		"customer": {2, func(c *rawClient) { c.write("hello", "h", "", proto.Hello{Token: token}) }},
 		"agent": {3, func(c *rawClient) {
-			ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
-			r.ok(err)
+			ticket := r.hub.o.Tickets.Issue(account.ID, session)
 			c.write("hello", "h", "", proto.Hello{Ticket: ticket})
 		}},
 	} {
@@ -58,8 +57,7 @@ func TestSessionEndsWithItsLogin(t *testing.T) {
 		account := r.account("lin", 100)
 		_, hash := auth.NewToken()
 		r.ok(r.db.CreateAgentSession(r.ctx, hash, account.ID, time.Now().Add(time.Minute)))
-		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: hash})
-		r.ok(err)
+		ticket := r.hub.o.Tickets.Issue(account.ID, hash)
 		began := time.Now()
 		c := r.raw(r.dial(Peer{}))
 		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
@@ -83,8 +81,7 @@ func TestTicketOfAnEndedLogin(t *testing.T) {
 		},
 	} {
 		session := r.login(account)
-		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
-		r.ok(err)
+		ticket := r.hub.o.Tickets.Issue(account.ID, session)
 		end(session)
 		c := r.raw(r.dial(Peer{}))
 		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
@@ -103,8 +100,7 @@ func TestBarredAccount(t *testing.T) {
 	account := r.account("lin", 100)
 	session := r.login(account)
 	hello := func() *rawClient {
-		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
-		r.ok(err)
+		ticket := r.hub.o.Tickets.Issue(account.ID, session)
 		c := r.raw(r.dial(Peer{}))
 		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
 		return c

@@ -16,15 +16,18 @@ import (
 func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 	busy := func() { s.close(proto.CloseTryLater, "too many connections are being welcomed") }
 	if hello.Ticket != "" {
-		login, ok := h.o.Tickets.Spend(hello.Ticket)
-		if !ok || s.peer.Origin != "" || (s.peer.Browser && s.peer.Login != login.Session) {
-			s.refuseHello(cmd, proto.CodeUnauthorized, "the ticket is not valid (any more)", proto.CloseUnauthorized)
+		ticket, ok := h.o.Tickets.Spend(hello.Ticket)
+		if !ok || s.peer.Origin != "" || (s.peer.Browser && s.peer.Login != ticket.Login) {
+			s.refuseTicket(cmd)
 			return
 		}
 		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
-		who := identity{login: login.Session, locale: hello.Locale}
-		who.become(login.Agent)
-		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello, 0) }, busy)
+		who := identity{actor: store.Actor{Kind: store.Agent, ID: ticket.Agent}, login: ticket.Login, locale: hello.Locale}
+		s.read(who, func(ctx context.Context, r store.Reader) {
+			if h.takeTicket(ctx, r, s, &who, cmd, &ticket) {
+				h.resume(ctx, r, s, who, cmd, hello, 0)
+			}
+		}, busy)
 		return
 	}
 	anybody := identity{actor: store.Actor{Kind: store.Customer}}
@@ -42,6 +45,33 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 			h.resume(ctx, r, s, who, cmd, hello, rechecks)
 		}
 	}, busy)
+}
+
+// takeTicket takes a ticket that was good here, and reads its agent. False means that the session has been refused.
+func (h *Hub) takeTicket(ctx context.Context, r store.Reader, s *Session, who *identity, cmd proto.Command, ticket *auth.Ticket) bool {
+	err := h.o.Store.SpendTicket(ctx, ticket.ID, ticket.Expires)
+	if errors.Is(err, store.ErrExists) { // at another server
+		s.refuseTicket(cmd)
+		return false
+	}
+	if err != nil {
+		s.failHello(cmd, err)
+		return false
+	}
+	login, no, err := h.knownAgent(ctx, r, who.login)
+	switch {
+	case err != nil:
+		s.failHello(cmd, err)
+	case no != nil:
+		s.refuseHello(cmd, no.code, no.text, no.close)
+	default:
+		who.become(login.Agent)
+	}
+	return err == nil && no == nil
+}
+
+func (s *Session) refuseTicket(cmd proto.Command) {
+	s.refuseHello(cmd, proto.CodeUnauthorized, "the ticket is not valid (any more)", proto.CloseUnauthorized)
 }
 
 func (s *Session) refuseHello(cmd proto.Command, code proto.Code, text string, closeCode int) {

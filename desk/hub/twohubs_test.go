@@ -89,3 +89,21 @@ func TestTwoHubsMeet(t *testing.T) {
 	one.checkView(ann, conv, store.CustomerSide)
 	two.checkView(lin, conv, store.StaffSide)
 }
+
+// TestTwoHubsTicket: a ticket of one server is good at another one, and at none of them twice.
+func TestTwoHubsTicket(t *testing.T) {
+	one, two := twoHubs(t)
+	account := one.account("lin", 100)
+	session := one.login(account)
+	for first, second := range map[*rig]*rig{one: two, two: one} {
+		ticket := one.hub.o.Tickets.Issue(account.ID, session)
+		c := first.raw(first.dial(Peer{}))
+		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
+		c.until(isType("welcome"))
+		for _, r := range []*rig{second, first} {
+			again := r.raw(r.dial(Peer{}))
+			again.write("hello", "h", "", proto.Hello{Ticket: ticket})
+			again.untilClosed(proto.CloseUnauthorized)
+		}
+	}
+}

@@ -11,9 +11,10 @@ type Fed struct {
 	Turn        string       // of a bot, which the last of the events has begun; "" = none
 	Contacts    []Contact    // that have changed
 	Ended       []ContactEnd
-	Accounts    []string // agents whose account has changed, or of whom logins have ended
-	Setup       bool     // groups, members or sites have changed
-	Hooks       bool     // webhooks have changed, or have something to try again
+	Accounts    []string     // agents whose account has changed, or of whom logins have ended
+	Setup       bool         // groups, members or sites have changed
+	Files       []Attachment // about which the scanner has decided
+	Hooks       bool         // webhooks have changed, or have something to try again
 }
 
 // ContactEnd says that a contact, or some of its tokens, are no more.

@@ -30,6 +30,7 @@ const (
 	EventEnded   EventType = "ended"   // a contact, or logins of it
 	EventSetup   EventType = "setup"   // groups, members or sites
 	EventHooks   EventType = "hooks"   // webhooks, or what they have to try again
+	EventFile    EventType = "file"    // the scanner has decided about a file
 )
 
 // EventTypes returns every type that webhooks and programs are told of, in the order of the pages.
@@ -65,7 +66,7 @@ type OutboxRow struct {
 	Type    EventType
 	Site    string // id
 	Conv    string // "" of those that are about no conversation
-	Contact string // of EventAccount the agent
+	Contact string // of EventAccount the agent, of EventFile the file
 	Event   uint64 // number in the conversation, 0 of those that are about no entry
 	Tags    TagChange
 	Target  TargetTold // of EventTargetWarned and EventTargetMissed

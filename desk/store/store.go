@@ -319,6 +319,9 @@ type Accounts interface {
 	CreateAgentSession(ctx context.Context, t Token, agent string, expires time.Time) error
 	TouchAgentSession(ctx context.Context, t Token) error
 	DeleteAgentSession(ctx context.Context, t Token) error
+	// SpendTicket notes that a ticket was used, until it expires. The error is ErrExists if it was used before, at whatever
+	// server. Where there is one server alone, nothing is noted: it knows that itself.
+	SpendTicket(ctx context.Context, ticket Token, expires time.Time) error
 	// DescribeAgentSession stores where a login came from.
 	DescribeAgentSession(ctx context.Context, t Token, ip, userAgent string) error
 	// DeleteAgentSessions ends the logins of an agent, except the one with the token except if that is not zero.

@@ -189,3 +189,16 @@ func (db *DB) DeleteAgentSession(ctx context.Context, token store.Token) error {
 		return t.tellAccount(agent)
 	})
 }
+
+// SpendTicket implements store.Accounts.
+func (db *DB) SpendTicket(ctx context.Context, ticket store.Token, expires time.Time) error {
+	if db.o.Alone {
+		return nil
+	}
+	return exists("ticket", db.write(ctx, func(t *tx) error {
+		if err := t.exec(`DELETE FROM spent_ticket WHERE expires <= ?`, t.now()); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO spent_ticket (id, expires) VALUES (?, ?)`, ticket[:], expires.UnixMilli())
+	}))
+}

@@ -18,6 +18,7 @@ const (
 	sqlFedTurns  = `SELECT t.id FROM bot_turn t` + sqlOpenTurns + `AND t.id IN (SELECT m.id FROM message m WHERE (m.conversation, m.seq) IN
 		(SELECT conversation, event` + fedRows + `event > 0))`
 	sqlFedContacts = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id IN (SELECT contact` + fedRows + `type = ?)`
+	sqlFedFiles    = `SELECT ` + fileColumns + fileFrom + `WHERE a.id IN (SELECT contact` + fedRows + `type = ?)`
 	sqlFedEnds     = `SELECT id, merged, erased > 0 FROM contact WHERE id IN (SELECT contact` + fedRows + `type = ?)`
 )
 
@@ -74,6 +75,7 @@ type fedAbout struct {
 	turns    map[string]string
 	contacts map[string]store.Contact
 	ends     map[string]store.ContactEnd
+	files    map[string]store.Attachment
 }
 
 // about reads what rows are about. What has been deleted meanwhile is left out.
@@ -105,6 +107,9 @@ func (r *reader) about(ctx context.Context, rows []store.OutboxRow) (a fedAbout,
 	if err == nil && types[store.EventEnded] {
 		a.ends, err = keyed(ctx, r, scanEnd, func(e *store.ContactEnd) string { return e.Contact }, sqlFedEnds, from, to, string(store.EventEnded))
 	}
+	if err == nil && types[store.EventFile] {
+		a.files, err = keyed(ctx, r, scanFile, func(f *store.Attachment) string { return f.ID }, sqlFedFiles, from, to, string(store.EventFile))
+	}
 	return a, err
 }
 
@@ -131,6 +136,10 @@ func (a *fedAbout) part(rows []store.OutboxRow) store.Fed {
 		case store.EventEnded:
 			if e, ok := a.ends[row.Contact]; ok {
 				f.Ended = append(f.Ended, e)
+			}
+		case store.EventFile:
+			if file, ok := a.files[row.Contact]; ok {
+				f.Files = append(f.Files, file)
 			}
 		case store.EventAccount:
 			f.Accounts = append(f.Accounts, row.Contact)

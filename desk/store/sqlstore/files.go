@@ -80,10 +80,14 @@ func (db *DB) DecideAttachment(ctx context.Context, id string, ok bool) (store.A
 	}
 	decided := make(chan store.Attachment, 1) // the change may be made after write has given up
 	err := db.write(ctx, func(t *tx) error {
-		if err := t.exec(`UPDATE attachment SET state = ? WHERE id = ? AND state = 'checking'`, state, id); err != nil {
+		n, err := t.change(`UPDATE attachment SET state = ? WHERE id = ? AND state = 'checking'`, state, id)
+		if err != nil {
 			return err
 		}
 		a, err := scanFile(t.row(sqlFile, id))
+		if err == nil && n > 0 {
+			err = t.tellFile(a)
+		}
 		if err == nil {
 			decided <- a
 		}

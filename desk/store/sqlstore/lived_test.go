@@ -164,5 +164,6 @@ func lived() []life {
 		{indexes: []string{"rollup_day_open", "rollup_tag_day_open"}, rows: []string{rollupRow + `(86400000, 's', '', '', 'opened', 0, 1, 0)`, `INSERT INTO rollup_gone (slot, tag, site, grp, agent, measure, bucket, n, total) VALUES (86400000, '', 's', '', '', 'opened', 0, 1, 0)`}},
 		{rows: []string{`INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created, first) VALUES ('o2', 'conversation.opened', 's', 'queued', 'b', 1, '', 19, 2)`}},
 		{made: []string{`UPDATE setting SET value = CAST((SELECT coalesce(max(seq), 0) FROM outbox) AS TEXT) WHERE key = 'outbox_last'`}},
+		{rows: []string{`INSERT INTO spent_ticket (id, expires) VALUES (x'0c', 20)`}},
 	}
 }

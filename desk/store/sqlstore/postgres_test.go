@@ -71,6 +71,12 @@ func TestPostgresAlone(t *testing.T) {
 		t.Errorf("a second one: %v", err)
 	}
 	other := onPostgres(t, Options{URL: url})
+	ticket := store.Token{1}
+	for range 2 {
+		if err := first.SpendTicket(t.Context(), ticket, first.Now().Add(time.Hour)); err != nil {
+			t.Errorf("a ticket where nobody else could take it: %v", err)
+		}
+	}
 	if first.ID() != other.ID() {
 		t.Errorf("the identities are %s and %s", first.ID(), other.ID())
 	}

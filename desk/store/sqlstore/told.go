@@ -45,6 +45,11 @@ func scanEnd(r scanner) (end store.ContactEnd, err error) {
 	return end, notFound(r.Scan(&end.Contact, &end.Into, &end.Erased))
 }
 
+func (t *tx) tellFile(a store.Attachment) error {
+	t.part.Files = append(t.part.Files, a)
+	return t.tell(store.OutboxRow{Type: store.EventFile, Contact: a.ID})
+}
+
 func (t *tx) tellSetup() error {
 	if t.part.Setup {
 		return nil

@@ -41,6 +41,11 @@ func accountDurables() []durable {
 			f, err := r.Cold().Factor(r.t.Context(), a.ID)
 			return isIt(string(f.Secret) == key && f.Step == 6 && f.Recovery == 2, f, err)
 		}),
+		account([]string{"SpendTicket"}, func(r *rig, _ store.AgentAccount, key string) error {
+			return r.SpendTicket(r.t.Context(), tokenOf(key), r.now().Add(time.Hour))
+		}, func(r *rig, _ store.AgentAccount, key string) error {
+			return expected(r.SpendTicket(r.t.Context(), tokenOf(key), r.now().Add(time.Hour)), store.ErrExists)
+		}),
 		account([]string{"RemoveFactor"}, func(r *rig, a store.AgentAccount, key string) error {
 			return errors.Join(r.SetFactor(r.t.Context(), a.ID, store.Factor{Secret: []byte(key)}, nil, store.Token{}), r.RemoveFactor(r.t.Context(), a.ID, store.Token{}))
 		}, func(r *rig, a store.AgentAccount, _ string) error {

@@ -178,3 +178,20 @@ func testFeedEnds(t *testing.T, r *rig) {
 	r.says("an erased one", end(store.ContactEnd{Contact: ben.ID, Erased: true}), func() error { return r.EraseContact(ctx, ben.ID) })
 	r.says("the same again", store.Fed{}, func() error { return r.EraseContact(ctx, ben.ID) })
 }
+
+// testFeedFiles: what a scanner decides about a file is told once.
+func testFeedFiles(t *testing.T, r *rig) {
+	ctx := t.Context()
+	ann := r.visitor()
+	conv := r.assigned(ann, r.lin)
+	for state, ok := range map[string]bool{store.FileReady: true, store.FileRefused: false} {
+		file := r.upload(conv.ID, ann.Actor(), func(a *store.Attachment) { a.State = store.FileChecking })
+		decided := []store.Attachment{r.file(file.ID)}
+		decided[0].State = state
+		decide := func(ok bool) func() error {
+			return func() error { _, err := r.DecideAttachment(ctx, file.ID, ok); return err }
+		}
+		r.says("a decision", store.Fed{Files: decided}, decide(ok))
+		r.says("another one", store.Fed{}, decide(!ok))
+	}
+}

@@ -81,3 +81,21 @@ func testLogins(t *testing.T, r *rig) {
 		t.Errorf("another's login: %v", err)
 	}
 }
+
+// testTickets: a ticket is used once, and forgotten when nobody would take it any more.
+func testTickets(t *testing.T, r *rig) {
+	ctx, one, other := t.Context(), newToken(), newToken()
+	expires := r.now().Add(time.Minute)
+	r.must(r.SpendTicket(ctx, one, expires))
+	r.must(r.SpendTicket(ctx, other, expires.Add(time.Hour)))
+	for _, ticket := range []store.Token{one, other} {
+		if err := r.SpendTicket(ctx, ticket, expires); !errors.Is(err, store.ErrExists) {
+			t.Errorf("once more: %v", err)
+		}
+	}
+	r.shift.Add(int64(time.Minute))
+	r.must(r.SpendTicket(ctx, one, expires)) // it is refused before anybody asks the store
+	if err := r.SpendTicket(ctx, other, expires); !errors.Is(err, store.ErrExists) {
+		t.Errorf("one that has not expired is forgotten: %v", err)
+	}
+}

@@ -107,6 +107,10 @@ func accountOnces() []once {
 				return err
 			}
 		}},
+		{names: []string{"SpendTicket"}, others: told(store.ErrExists), begin: func(r *rig) func(int) error {
+			ticket, expires := newToken(), r.now().Add(time.Hour)
+			return func(int) error { return r.SpendTicket(r.t.Context(), ticket, expires) }
+		}},
 		{names: []string{"LinkIdentity"}, others: told(store.ErrExists), begin: func(r *rig) func(int) error {
 			of := []store.AgentAccount{r.anybody(perm.Agent), r.anybody(perm.Agent)}
 			return func(i int) error {

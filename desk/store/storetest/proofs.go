@@ -105,6 +105,7 @@ func Proofs() []Proof {
 		{"RevokeInvitation", "", "", page},
 		{"SetFactor", "", "", noFlow},
 		{"SetRecovery", oneRow, "", noFlow},
+		{"SpendTicket", "", "", "only where there are several servers"},
 		{"TouchAgentSession", oneRow, "", noFlow},
 		{"UnlinkIdentities", "", "", noFlow},
 		{"UpdateAgent", "", "", page},
