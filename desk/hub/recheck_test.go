@@ -155,14 +155,13 @@ func TestHelloMeetsRevocation(t *testing.T) {
 		s.mu.Unlock()
 		who := identity{actor: contact.Actor(), site: contact.Site, login: token}
 		h.resume(r.ctx, r.db.Hot(), s, who, proto.Command{Type: "hello", ID: "h"}, &proto.Hello{}, before)
-		if got := w.closeCode(); got != c.code {
-			t.Errorf("%s: close %d, want %d", name, got, c.code)
-		}
 		s.mu.Lock()
-		if welcomed := s.phase == live; welcomed != (c.code == 0) {
+		welcomed := s.phase == live
+		s.mu.Unlock()
+		if welcomed != (c.code == 0) && !(welcomed && *lossyFeed) { // which comes to it later
 			t.Errorf("%s: welcomed %v", name, welcomed)
 		}
-		s.mu.Unlock()
+		r.waitFor(name, func() bool { return w.closeCode() == c.code })
 	}
 }
 
