@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -94,7 +96,7 @@ func newDesk(t *testing.T, flags ...string) *desk {
 
 func routedDesk(t *testing.T, routing string, flags ...string) *desk {
 	t.Helper()
-	d := &desk{t: t, addr: "127.0.0.1:0", data: t.TempDir(), flags: append([]string{"--routing", routing}, flags...)}
+	d := &desk{t: t, addr: lastingAddr(t), data: t.TempDir(), flags: append([]string{"--routing", routing}, flags...)}
 	t.Cleanup(func() {
 		if d.cmd != nil {
 			d.stop()
@@ -103,6 +105,23 @@ func routedDesk(t *testing.T, routing string, flags ...string) *desk {
 	d.start()
 	d.credentials()
 	return d
+}
+
+// lastingAddr returns a free address that stays free while its desk is started again. A port that the system chooses would not: when
+// nobody listens on it, another program may be given it.
+func lastingAddr(t *testing.T) string {
+	t.Helper()
+	const first, chosen = 15_000, 32_000 // from there on the system chooses
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", first+rand.IntN(chosen-first))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal(err)
+	return ""
 }
 
 func (d *desk) url(path string) string { return "http://" + d.addr + path }
