@@ -26,7 +26,7 @@ type options struct {
 
 const (
 	// timeout ends a test program that hangs. It is longer than a test waits for anything.
-	timeout = 8 * time.Minute
+	timeout = 12 * time.Minute
 	// mostUnsteady is how many tests may fail once without making the gate red.
 	mostUnsteady = 3
 	// mostLooks bounds the second looks: where more tests fail, something is broken.
