@@ -90,9 +90,7 @@ func TestErasedIsToldLast(t *testing.T) {
 		defer r.hub.mu.Unlock()
 		return r.hub.queue.dir.erased[c.contact]
 	}
-	if !pending() {
-		t.Error("it is told already")
-	}
+	r.waitFor("the hub to know that it will be told", pending)
 	r.fault.heal()
 	r.ok(<-done)
 	r.event(c.lin, c.now, state(store.Closed))
