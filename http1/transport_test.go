@@ -770,6 +770,29 @@ func TestTransportAnswerBeforeTheEnd(t *testing.T) {
 	}
 }
 
+// A server that answers without the body that it was asked to expect gets no other request on that connection, which does not wait for the
+// body's end.
+func TestTransportAnswerInsteadOfContinue(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
+	url := scripted(t, func(_ int, c *raw) {
+		if _, err := http.ReadRequest(c.br); err != nil {
+			return
+		}
+		c.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+		<-over
+	})
+	tr, _ := transportOnClock(t, &Transport{ExpectContinueTimeout: time.Hour}) // whose clock stands
+	r := request(t, "POST", url, strings.NewReader("secret"))
+	r.Header.Set("Expect", "100-continue")
+	resp, err := tr.RoundTrip(r)
+	if err != nil || resp.StatusCode != 401 {
+		t.Fatal(resp, err)
+	}
+	_ = resp.Body.Close()
+	testkit.Eventually(t, "the connection to be closed", func() bool { return tr.Stats().Open == 0 })
+}
+
 // The end of a request that is over leaves its connection alone, which may serve another one.
 func TestTransportLateCancel(t *testing.T) {
 	s := start(t, hello)

@@ -196,11 +196,5 @@ func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identi
 	} else if h.rechecks.count.Load() != rechecks {
 		no, err = h.recheckCustomer(ctx, s, who)
 	}
-	switch {
-	case err != nil:
-		s.failHello(cmd, err)
-	case no != nil:
-		s.refuseHello(cmd, no.code, no.text, no.close)
-	}
-	return err == nil && no == nil
+	return s.letIn(cmd, no, err)
 }

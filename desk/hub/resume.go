@@ -34,12 +34,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 	s.read(anybody, func(ctx context.Context, r store.Reader) {
 		rechecks, token := h.rechecks.count.Load(), store.Token(auth.HashToken(hello.Token))
 		contact, no, err := h.knownCustomer(ctx, r, s.peer, token)
-		switch {
-		case err != nil:
-			s.failHello(cmd, err)
-		case no != nil:
-			s.refuseHello(cmd, no.code, no.text, no.close)
-		default:
+		if s.letIn(cmd, no, err) {
 			who := identity{actor: contact.Actor(), site: contact.Site, login: token, locale: hello.Locale}
 			who.greeter = h.botStaff.greeter(ctx, contact.Site, cmp.Or(hello.Locale, contact.Locale))
 			h.resume(ctx, r, s, who, cmd, hello, rechecks)
@@ -59,13 +54,20 @@ func (h *Hub) takeTicket(ctx context.Context, r store.Reader, s *Session, who *i
 		return false
 	}
 	login, no, err := h.knownAgent(ctx, r, who.login)
+	in := s.letIn(cmd, no, err)
+	if in {
+		who.become(login.Agent)
+	}
+	return in
+}
+
+// letIn reports whether what was read of a client lets it in. Otherwise the session has been refused.
+func (s *Session) letIn(cmd proto.Command, no *refusal, err error) bool {
 	switch {
 	case err != nil:
 		s.failHello(cmd, err)
 	case no != nil:
 		s.refuseHello(cmd, no.code, no.text, no.close)
-	default:
-		who.become(login.Agent)
 	}
 	return err == nil && no == nil
 }
