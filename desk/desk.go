@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/mail"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/push"
@@ -121,7 +122,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.SSO != nil {
 		rules = d.o.SSO.Rules
 	}
-	d.post, err = mail.New(mail.Options{Store: d.store, Settings: d.o.Mail, PublicURL: d.o.PublicURL, Chats: d.hub, Logger: d.o.Logger, Now: d.o.Now})
+	d.post, err = mail.New(mail.Options{Store: d.store, Settings: d.o.Mail, PublicURL: d.o.PublicURL, Chats: d.hub, Hold: d.hold("mail"), Logger: d.o.Logger, Now: d.o.Now})
 	if err != nil {
 		return err
 	}
@@ -135,8 +136,13 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	api := d.front.API()
-	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Logger: d.o.Logger, Now: d.o.Now})
+	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Hold: d.hold("hooks"), Logger: d.o.Logger, Now: d.o.Now})
 	return err
+}
+
+// hold returns what runs work that one of several servers does, by the name of its lease.
+func (d *Desk) hold(name string) lease.Hold {
+	return lease.Options{Store: d.store, Logger: d.o.Logger}.Hold(name)
 }
 
 // openPush prepares the calls of agents, unless they are switched off.
@@ -171,7 +177,7 @@ func (d *Desk) openFiles(ctx context.Context) error {
 		return err
 	}
 	d.keeper, err = files.NewKeeper(files.KeeperOptions{
-		Store: d.store, Files: d.files, Scanner: o.Scanner,
+		Store: d.store, Files: d.files, Scanner: o.Scanner, Hold: d.hold("files"),
 		Loose: o.Loose, Logger: d.o.Logger, Now: d.o.Now,
 	})
 	return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -21,7 +22,8 @@ type Scanner interface {
 type KeeperOptions struct {
 	Store   store.Store
 	Files   *Store
-	Scanner Scanner // nil: files are ready at once
+	Scanner Scanner    // nil: files are ready at once
+	Hold    lease.Hold // one of several servers does everything but adding up; default lease.Alone
 
 	Every       time.Duration // between two rounds, default 10 min
 	Loose       time.Duration // how long a file may wait to be sent, default 24 h
@@ -77,6 +79,9 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Hold == nil {
+		o.Hold = lease.Alone
+	}
 	return &Keeper{o: o, wake: make(chan struct{}, 1), asked: make(chan struct{}, 1), sites: make(map[string]int64)}, nil
 }
 
@@ -86,11 +91,34 @@ func (k *Keeper) Start(ctx context.Context) error {
 		return err
 	}
 	ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	k.done.Go(func() { k.rounds(ctx) })
-	if k.o.Scanner != nil {
-		k.done.Go(func() { k.scanning(ctx) })
-	}
+	k.done.Go(func() { k.adding(ctx) })
+	k.done.Go(func() { k.o.Hold(ctx, k.work) })
 	return nil
+}
+
+func (k *Keeper) work(ctx context.Context) {
+	var scanning sync.WaitGroup
+	if k.o.Scanner != nil {
+		scanning.Go(func() { k.scanning(ctx) })
+	}
+	k.rounds(ctx)
+	scanning.Wait()
+}
+
+// adding adds the files up from time to time.
+func (k *Keeper) adding(ctx context.Context) {
+	tick := time.NewTicker(k.o.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := k.addUp(ctx); err != nil && ctx.Err() == nil {
+			k.o.Logger.Warn("desk: the files could not be added up", "err", err)
+		}
+	}
 }
 
 // Stop ends the work and returns when it has ended. It does nothing to a Keeper that was not started.
@@ -124,14 +152,14 @@ func (k *Keeper) Added(a store.Attachment, site string) {
 func (k *Keeper) rounds(ctx context.Context) {
 	tick := time.NewTicker(k.o.Every)
 	defer tick.Stop()
-	work := k.Round
+	work := k.round
 	for {
 		if err := work(ctx); err != nil && ctx.Err() == nil {
 			k.o.Logger.Warn("desk: clearing files away failed", "err", err)
 		}
 		select {
 		case <-tick.C:
-			work = k.Round
+			work = k.round
 		case <-k.asked:
 			work = k.eraseAsked
 		case <-ctx.Done():
@@ -140,9 +168,12 @@ func (k *Keeper) rounds(ctx context.Context) {
 	}
 }
 
-// Round does one round of the work other than scanning: what is left of erased contacts, conversations kept long enough, files not sent in time, a part
-// of the directories, and the sums of the sites. The Keeper calls it from time to time; one goroutine at a time may.
-func (k *Keeper) Round(ctx context.Context) error {
+// Round does everything but scanning once, which the Keeper does from time to time. One goroutine at a time may call it.
+func (k *Keeper) Round(ctx context.Context) error { return errors.Join(k.round(ctx), k.addUp(ctx)) }
+
+// round clears away what is left of erased contacts, conversations kept long enough, files not sent in time, and in a part of the directories what has
+// no row.
+func (k *Keeper) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
 	errs := []error{k.erase(ctx), k.dropClosed(ctx), k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
@@ -150,7 +181,7 @@ func (k *Keeper) Round(ctx context.Context) error {
 		errs = append(errs, k.lookThrough(ctx, k.shard))
 		k.shard = (k.shard + 1) % Shards
 	}
-	return errors.Join(append(errs, k.addUp(ctx))...)
+	return errors.Join(errs...)
 }
 
 // addUp sets the sums of the sites.

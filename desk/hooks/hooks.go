@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -26,6 +27,7 @@ type Options struct {
 
 	Keep     time.Duration     // for how long the outbox keeps rows, default DefaultKeep
 	KeepRows int64             // how many at most, default DefaultKeepRows
+	Hold     lease.Hold        // one of several servers sends; default lease.Alone
 	Resolver safehttp.Resolver // of the addresses of webhooks; default net.DefaultResolver
 	TLS      *tls.Config       // of connections to them; default the roots of the system
 	Logger   *slog.Logger      // default slog.Default()
@@ -67,6 +69,9 @@ func (o *Options) fill() error {
 	}
 	if o.KeepRows == 0 {
 		o.KeepRows = DefaultKeepRows
+	}
+	if o.Hold == nil {
+		o.Hold = lease.Alone
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -119,9 +124,16 @@ func (h *Hooks) Start() error {
 	if h.o.client == nil {
 		h.o.client = func(private bool) (doer, error) { return h.clients.Client(private) }
 	}
-	h.running.Go(h.manage)
-	h.running.Go(h.trim)
+	h.running.Go(func() { h.o.Hold(h.ctx, h.work) })
 	return nil
+}
+
+// work sends until ctx ends.
+func (h *Hooks) work(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { h.trim(ctx) })
+	h.manage(ctx, &running)
+	running.Wait()
 }
 
 // Stop ends everything. Requests under way are cut off, and sent again by the next start. A second call does nothing.
@@ -147,37 +159,37 @@ func (h *Hooks) Changed() {
 }
 
 // manage starts a worker for each webhook, and wakes them when something about webhooks has changed.
-func (h *Hooks) manage() {
-	for changed := true; h.ctx.Err() == nil; {
+func (h *Hooks) manage(ctx context.Context, running *sync.WaitGroup) {
+	for changed := true; ctx.Err() == nil; {
 		pause := lookAgain
-		if err := h.look(changed); err != nil && h.ctx.Err() == nil {
+		if err := h.look(ctx, running, changed); err != nil && ctx.Err() == nil {
 			h.o.Logger.Warn("desk: the webhooks could not be read", "err", err)
 			pause = storePause
 		}
-		changed = h.wait(pause, h.changed)
+		changed = h.wait(ctx, pause, h.changed)
 	}
 }
 
-// wait returns after d, at the end, or with true when something comes from ch.
-func (h *Hooks) wait(d time.Duration, ch <-chan struct{}) bool {
+// wait returns after d, at the end of ctx, or with true when something comes from ch.
+func (h *Hooks) wait(ctx context.Context, d time.Duration, ch <-chan struct{}) bool {
 	after, stop := h.o.After(d)
 	defer stop()
 	select {
 	case <-ch:
 		return true
 	case <-after:
-	case <-h.ctx.Done():
+	case <-ctx.Done():
 	}
 	return false
 }
 
 // look reads the webhooks. kick makes each try at once.
-func (h *Hooks) look(kick bool) error {
-	release, err := h.o.Turn(h.ctx)
+func (h *Hooks) look(ctx context.Context, running *sync.WaitGroup, kick bool) error {
+	release, err := h.o.Turn(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := h.o.Store.Cold().Webhooks(h.ctx)
+	all, err := h.o.Store.Cold().Webhooks(ctx)
 	release()
 	if err != nil {
 		return err
@@ -192,7 +204,7 @@ func (h *Hooks) look(kick bool) error {
 		}
 		w.wake(&all[i], known && kick)
 		if !known {
-			h.running.Go(w.run)
+			running.Go(func() { w.run(ctx) })
 		}
 	}
 	for id, w := range h.workers {
@@ -211,16 +223,16 @@ func (h *Hooks) ended(w *worker) {
 }
 
 // trim keeps the outbox small.
-func (h *Hooks) trim() {
-	for h.ctx.Err() == nil {
-		more, err := h.o.Store.TrimOutbox(h.ctx, store.OutboxTrim{Before: h.o.Now().Add(-h.o.Keep).UnixMilli(), Keep: h.o.KeepRows, Limit: trimRows})
+func (h *Hooks) trim(ctx context.Context) {
+	for ctx.Err() == nil {
+		more, err := h.o.Store.TrimOutbox(ctx, store.OutboxTrim{Before: h.o.Now().Add(-h.o.Keep).UnixMilli(), Keep: h.o.KeepRows, Limit: trimRows})
 		switch {
-		case err != nil && h.ctx.Err() == nil:
+		case err != nil && ctx.Err() == nil:
 			h.o.Logger.Warn("desk: old events could not be deleted", "err", err)
 		case more:
 			continue
 		}
-		h.wait(trimEvery, nil)
+		h.wait(ctx, trimEvery, nil)
 	}
 }
 
@@ -237,7 +249,7 @@ type Stats struct {
 	Lost      uint64 // events deleted undelivered
 }
 
-// Stats returns the numbers of the webhooks since the start, by id.
+// Stats returns the numbers of the webhooks since this server sends, by id.
 func (h *Hooks) Stats() []Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -63,16 +63,16 @@ func (w *worker) stats() Stats {
 // broken reports whether the webhook gets one request at a time. One event that it cannot take is no reason. w.mu is held.
 func (w *worker) broken() bool { return len(w.failed) >= breakAfter }
 
-func (w *worker) run() {
+func (w *worker) run(ctx context.Context) {
 	defer w.h.ended(w)
 	pause := storePause
-	for w.h.ctx.Err() == nil {
+	for ctx.Err() == nil {
 		news := w.h.o.Store.OutboxNews() // before the look, so that nothing is missed
-		rest, broken, err := w.round(w.h.ctx)
+		rest, broken, err := w.round(ctx)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return
-		case err != nil && w.h.ctx.Err() == nil:
+		case err != nil && ctx.Err() == nil:
 			w.h.o.Logger.Warn("desk: a webhook has to wait, because the store failed", "webhook", w.id, "err", err)
 			rest, news, pause = pause, nil, min(2*pause, maxPause)
 		default:
@@ -81,12 +81,12 @@ func (w *worker) run() {
 		if broken {
 			news = nil
 		}
-		w.sleep(rest, news)
+		w.sleep(ctx, rest, news)
 	}
 }
 
-// sleep ends with the time, with news, or when the webhook has changed.
-func (w *worker) sleep(d time.Duration, news <-chan struct{}) {
+// sleep ends with the time, with news, with ctx, or when the webhook has changed.
+func (w *worker) sleep(ctx context.Context, d time.Duration, news <-chan struct{}) {
 	if d <= 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *worker) sleep(d time.Duration, news <-chan struct{}) {
 	case <-after:
 	case <-news:
 	case <-w.kick:
-	case <-w.h.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -35,7 +35,6 @@ func (h *Hub) Erase(ctx context.Context, contact string, by store.Actor) error {
 			h.blockMove(m, 1) // it tries again, unless the conversation was closed already
 		}
 	}
-	h.o.Erased()
 	return nil
 }
 
@@ -58,7 +57,9 @@ func (h *Hub) ended(e store.ContactEnd) {
 	}
 }
 
+// tellErased is called at every server, so that the one that removes the rest hears of it.
 func (h *Hub) tellErased(contact string) {
+	h.o.Erased()
 	h.toStaff(proto.Event("ev.erased", "", 0, proto.Erased{Contact: contact}))
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/sample"
 )
@@ -43,6 +44,7 @@ type Options struct {
 	PublicURL string // address by which people reach this server, without a slash at the end
 	Chats     Chats  // default: nobody is connected
 
+	Hold    lease.Hold                  // one of several servers sends; default lease.Alone
 	Sender  Sender                      // default an SMTP of Settings
 	Compose map[store.MailKind]Composer // in place of those of this package, by kind
 
@@ -121,6 +123,9 @@ func New(o Options) (*Post, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Hold == nil {
+		o.Hold = lease.Alone
+	}
 	if o.Sender == nil {
 		smtp, err := NewSMTP(o.Settings)
 		if err != nil {
@@ -146,7 +151,7 @@ func (p *Post) Start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
-	p.done.Go(func() { p.work(ctx) })
+	p.done.Go(func() { p.o.Hold(ctx, p.work) })
 }
 
 // Stop ends the work and returns when it has ended. A mail that the server is just taking may be sent again after the

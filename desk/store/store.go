@@ -22,10 +22,11 @@ var (
 	ErrFile        = errors.New("store: a file is unknown, refused, of somebody else or sent already")
 	ErrQuota       = errors.New("store: the files are over the quota")
 	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
+	ErrLeased      = errors.New("store: another server holds the lease")
 )
 
 // Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange, Relax, Snooze or TellTarget. Or it is a
-// line of the audit log, Audit, or a Visited.
+// line of the audit log, Audit, or a Visited. Leased makes one of them the work of a lease.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the
@@ -187,6 +188,7 @@ type Store interface {
 	OutboxWrites
 	HookWrites
 	Feed
+	Leases
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string

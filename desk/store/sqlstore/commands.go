@@ -48,6 +48,11 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.tag(c)
 	case store.Rate:
 		return t.rate(c)
+	case store.Leased:
+		if err := t.holds(c.Lease); err != nil {
+			return store.Outcome{}, err
+		}
+		return t.execute(c.Command)
 	}
 	return store.Outcome{}, fmt.Errorf("store: unknown command %T", cmd)
 }

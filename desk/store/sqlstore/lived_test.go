@@ -165,5 +165,6 @@ func lived() []life {
 		{rows: []string{`INSERT INTO outbox (id, type, site, conversation, contact, event, tags, created, first) VALUES ('o2', 'conversation.opened', 's', 'queued', 'b', 1, '', 19, 2)`}},
 		{made: []string{`UPDATE setting SET value = CAST((SELECT coalesce(max(seq), 0) FROM outbox) AS TEXT) WHERE key = 'outbox_last'`}},
 		{rows: []string{`INSERT INTO spent_ticket (id, expires) VALUES (x'0c', 20)`}},
+		{rows: []string{`INSERT INTO lease (name, holder, token, until) VALUES ('router', 'n1', 3, 21)`}},
 	}
 }

@@ -400,15 +400,21 @@ func (db *DB) Ready() error {
 	return nil
 }
 
-// write runs an account command and waits for its commit.
+// write runs an account command, which may belong to the work of a lease, and waits for its commit.
 func (db *DB) write(ctx context.Context, run func(*tx) error) error {
+	lease := store.LeaseOf(ctx)
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(db.o.Wait)
 	}
 	result := make(chan error, 2) // a late outcome is a second one
 	db.work.enqueue(&op{
-		run: func(t *tx) (store.Outcome, error) { return store.Outcome{}, run(t) }, done: func(out store.Outcome) { result <- out.Err }, waits: true,
+		run: func(t *tx) (store.Outcome, error) {
+			if err := t.holds(lease); err != nil {
+				return store.Outcome{}, err
+			}
+			return store.Outcome{}, run(t)
+		}, done: func(out store.Outcome) { result <- out.Err }, waits: true,
 	}, deadline)
 	select {
 	case err := <-result:

@@ -11,15 +11,16 @@ type Proof struct {
 
 // Reasons that many commands share.
 const (
-	oneRow   = "sets one row of its own that nothing else depends on"
-	page     = "administrators do this on pages, through the same writer; no chat meets it"
-	timer    = "a timer of minutes does this; its tests are those of desk/hub, on a clock of their own"
-	hookWork = "the sender of webhooks does this; its tests are those of desk/hooks, with servers that fail"
-	mailWork = "the sender of mails does this; its tests are those of desk/mail, with servers that fail"
-	noFlow   = "its tests are those of the pages of accounts (desk), which no chat meets"
-	fileWork = "files are not written through the network that fails; their tests are those of desk and desk/files"
-	noBot    = "a bot that answers over the network does this; its tests are those of desk/hub and desk/bot, with servers that fail"
-	repair   = "an operator does this; it changes nothing, which the checks behind the run say"
+	oneRow      = "sets one row of its own that nothing else depends on"
+	page        = "administrators do this on pages, through the same writer; no chat meets it"
+	timer       = "a timer of minutes does this; its tests are those of desk/hub, on a clock of their own"
+	hookWork    = "the sender of webhooks does this; its tests are those of desk/hooks, with servers that fail"
+	mailWork    = "the sender of mails does this; its tests are those of desk/mail, with servers that fail"
+	noFlow      = "its tests are those of the pages of accounts (desk), which no chat meets"
+	fileWork    = "files are not written through the network that fails; their tests are those of desk and desk/files"
+	noBot       = "a bot that answers over the network does this; its tests are those of desk/hub and desk/bot, with servers that fail"
+	onlySeveral = "only where there are several servers"
+	repair      = "an operator does this; it changes nothing, which the checks behind the run say"
 )
 
 // Proofs returns the decision about every command. A command that is not here fails the tests until somebody has decided.
@@ -105,7 +106,7 @@ func Proofs() []Proof {
 		{"RevokeInvitation", "", "", page},
 		{"SetFactor", "", "", noFlow},
 		{"SetRecovery", oneRow, "", noFlow},
-		{"SpendTicket", "", "", "only where there are several servers"},
+		{"SpendTicket", "", "", onlySeveral},
 		{"TouchAgentSession", oneRow, "", noFlow},
 		{"UnlinkIdentities", "", "", noFlow},
 		{"UpdateAgent", "", "", page},
@@ -141,6 +142,8 @@ func Proofs() []Proof {
 		// What looks after the data.
 		{"Reconcile", "", repair, ""},
 		{"Recount", "", repair, ""},
+		{"Claim", "LeaseRace is its race", "a lease ends by itself", onlySeveral},
+		{"Release", "LeaseRace is its race", "a lease ends by itself", onlySeveral},
 		{"TrimOutbox", "takes away the rows that the check compares", "what was not trimmed goes with the next call", "rows are kept for days at least"},
 	}
 }

@@ -51,7 +51,7 @@ func Run(t *testing.T, b Backend) {
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"ReportHistories", testReportHistories}, {"ReportRatings", testReportRatings}, {"ReportTargets", testReportTargets}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
-		{"Identify", testIdentify}, {"Logins", testLogins}, {"Tickets", testTickets}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
+		{"Identify", testIdentify}, {"Logins", testLogins}, {"Tickets", testTickets}, {"Leases", testLeases}, {"LeaseRace", testLeaseRace}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
 		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Snooze", testSnooze}, {"SnoozeEnds", testSnoozeEnds}, {"Targets", testTargets}, {"TargetsAtLast", testTargetsAtLast}, {"TargetsLookAway", testTargetsLookAway}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
@@ -71,6 +71,7 @@ func Run(t *testing.T, b Backend) {
 type rig struct {
 	store.Store
 	b     Backend
+	place string
 	t     testing.TB
 	site  store.Site
 	lin   store.AgentAccount
@@ -82,7 +83,7 @@ type rig struct {
 
 func openRig(t testing.TB, b Backend, place string) *rig {
 	t.Helper()
-	r := &rig{b: b, t: t}
+	r := &rig{b: b, place: place, t: t}
 	s, err := b.Open(t.Context(), place, r.now)
 	if err != nil {
 		t.Fatal(err)
