@@ -96,7 +96,7 @@ func (q *queue) absence(group string, now int64) int64 {
 			delete(q.absent, group)
 			return 0
 		}
-		if len(q.sessions.agents[m.ID]) > 0 {
+		if q.sessions.agentThere(m.ID) {
 			gone = now // one that is busy, nobody knows since when
 		}
 		gone = max(gone, m.GoneAt)

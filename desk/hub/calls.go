@@ -17,7 +17,7 @@ type Calls interface {
 func (h *Hub) Connected(agent string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.sessions.agents[agent]) > 0
+	return h.sessions.agentThere(agent)
 }
 
 // call passes calls on. A hub that ends has no connections, which says nothing about its agents.
@@ -33,7 +33,7 @@ func (h *Hub) call(all []push.Call) {
 // calls returns what a change means for its agent, if that one has no connection.
 func (q *queue) calls(before *store.Conversation, part *store.Fed) (all []push.Call) {
 	c := &part.Conv
-	if c.Owner.Kind != store.Agent || len(q.sessions.agents[c.Owner.ID]) > 0 {
+	if c.Owner.Kind != store.Agent || q.sessions.agentThere(c.Owner.ID) {
 		return nil
 	}
 	if !before.Owner.Is(c.Owner) {
@@ -60,8 +60,8 @@ func (q *queue) unheard(agent string, r *receipts) (all []push.Call) {
 		}
 	}
 	for _, o := range q.offers {
-		if o.to.ID == agent && !o.taken {
-			all = append(all, push.Call{Agent: agent, Conv: o.conv, Kind: push.Offer})
+		if o.To.ID == agent {
+			all = append(all, push.Call{Agent: agent, Conv: o.Conv, Kind: push.Offer})
 		}
 	}
 	return all

@@ -25,7 +25,7 @@ func (r *routeRig) without(login string, role perm.Role) *desktest.Client {
 // A connection that comes while the accounts are read does not hide what an administrator has set meanwhile; what somebody
 // has chosen since stays.
 func TestReadingOfAccountsMeetsAConnection(t *testing.T) {
-	r := newRoster()
+	r := newRoster(new(sessions))
 	read := func(noChats bool, began uint64) *member {
 		r.update(store.StaffMember{AgentAccount: store.AgentAccount{ID: "ada", NoChats: noChats}}, began)
 		return r.members["ada"]

@@ -93,6 +93,13 @@ func (f *feed) take(part *store.Fed) {
 	}
 }
 
+// place returns how far the feed has been taken over.
+func (f *feed) place() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at
+}
+
 // apply brings the hub's memory up to date, lets the client be answered whose command this was, and tells everybody
 // concerned. Only one goroutine at a time calls it: while parts are missing the feed's own, else the store's.
 func (f *feed) apply(part *store.Fed) {
@@ -247,6 +254,13 @@ func (f *feed) rebuild() error {
 	if err != nil {
 		return err
 	}
+	offers, err := h.o.Store.Hot().Offers(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.rereadPresences(ctx); err != nil {
+		return err
+	}
 	there := make(map[string]bool, len(open))
 	for i := range open {
 		there[open[i].ID] = true
@@ -260,6 +274,9 @@ func (f *feed) rebuild() error {
 	for i := range open {
 		f.guard(func() { h.takeOver(&store.Fed{Conv: open[i], Touched: true}) })
 	}
+	h.mu.Lock()
+	h.queue.offersAre(offers)
+	h.mu.Unlock()
 	for _, p := range pending {
 		h.startTurn(p)
 	}

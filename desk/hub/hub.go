@@ -73,6 +73,7 @@ func New(o Options) (*Hub, error) {
 	h.chats.warn.Interval = time.Minute
 	h.router = newRouter(h)
 	h.queue = newQueue(h)
+	h.queue.here.node = o.Store.Node()
 	return h, nil
 }
 
@@ -86,12 +87,18 @@ func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
 // first session.
 func (h *Hub) Start(ctx context.Context) error {
 	h.feed.follow()
-	err := h.begin(ctx)
+	err := h.beat(ctx)
+	if err == nil {
+		err = h.begin(ctx)
+	}
 	if err != nil {
 		h.feed.close()
 		return err
 	}
 	h.feed.start()
+	if h.queue.here.node != "" {
+		h.feed.done.Go(func() { h.pulse(h.feed.ctx) })
+	}
 	return nil
 }
 
@@ -117,8 +124,17 @@ func (h *Hub) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("hub: reading the staff: %w", err)
 	}
+	there, err := h.presences(ctx)
+	if err != nil {
+		return err
+	}
+	offers, err := h.o.Store.Cold().Offers(ctx)
+	if err != nil {
+		return fmt.Errorf("hub: reading what is offered: %w", err)
+	}
 	h.mu.Lock()
-	h.queue.begin(open, staff)
+	h.queue.begin(open, staff, there)
+	h.queue.offersAre(offers)
 	h.mu.Unlock()
 	h.ticker.start()
 	h.router.start()
@@ -165,6 +181,9 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	h.ticker.stop()
 	h.receipts.stop(ctx)
 	errs := []error{err, bots}
+	if err := h.o.Store.EndNode(ctx); err != nil {
+		h.o.Logger.Warn("desk: the other servers could not be told that this one ends, and notice it later", "err", err)
+	}
 	for _, p := range []*executor.Pool{h.botPool, h.customerPool, h.agentPool} {
 		p.Close()
 		_, err := p.Shutdown(ctx)

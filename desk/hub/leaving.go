@@ -38,14 +38,15 @@ type leaver struct {
 }
 
 // leaving returns the members that are done with their last chat and go offline, and those that have done nothing for so
-// long that they are away. It returns when the next one falls due, 0 = never.
-func (q *queue) leaving(now int64) (all []leaver, due int64) {
+// long that they are away. An agent that is connected to another server, too, is at work there for all that is known. It
+// returns when the next one falls due, 0 = never.
+func (q *queue) leaving(now int64, leads bool) (all []leaver, due int64) {
 	idle := q.o.Limits.IdleAway.Milliseconds()
 	for _, m := range q.roster.members {
 		switch {
-		case m.Status == store.Finishing && q.dir.active(m.ID) == 0:
+		case m.Status == store.Finishing && q.dir.active(m.ID) == 0 && leads:
 			all = append(all, leaver{m.ID, m.Status, store.Offline})
-		case m.Status == store.Online && idle > 0 && m.Role.Can(perm.Serve) && len(q.sessions.agents[m.ID]) > 0:
+		case m.Status == store.Online && idle > 0 && m.Role.Can(perm.Serve) && len(q.sessions.agents[m.ID]) > 0 && !q.sessions.elsewhere[m.ID]:
 			if end := q.used(m) + idle; end > now {
 				due = earlier(due, end)
 			} else {
@@ -57,9 +58,9 @@ func (q *queue) leaving(now int64) (all []leaver, due int64) {
 }
 
 // leave sets the status of members that leave. It returns when it must be called again without a trigger, 0 = never.
-func (r *router) leave(now int64) (due int64, err error) {
+func (r *router) leave(now int64, d *duty) (due int64, err error) {
 	r.hub.mu.Lock()
-	all, due := r.hub.queue.leaving(now)
+	all, due := r.hub.queue.leaving(now, d != nil)
 	r.hub.mu.Unlock()
 	for _, l := range all {
 		ctx, cancel := r.bounded()

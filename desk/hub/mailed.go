@@ -6,7 +6,7 @@ import "context"
 func (h *Hub) Online(contact string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.sessions.contacts[contact]) > 0
+	return h.sessions.customerThere(contact)
 }
 
 // ReadUpTo returns how far the customer has read a conversation, in the numbers of the customer's stream. It blocks and

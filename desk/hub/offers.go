@@ -2,23 +2,16 @@ package hub
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// offer is a conversation that its agent would like another one to take. It lives in memory only, at most one per
-// conversation, and ends with any change of owner or state. Hub.mu guards it.
+// offer is the hub's copy of an offer that stands. Hub.mu guards it.
 type offer struct {
-	conv    string
-	from    store.Actor
-	to      store.Actor
-	note    string
-	rev     int64
-	expires int64 // Unix milliseconds
-	taken   bool  // the answer is being committed
+	store.Offer
+	again int64 // when its end is stored again, if it has expired and that fails
 }
 
 // offered is a message about an offer for the sessions of its two agents.
@@ -32,24 +25,24 @@ type offered struct {
 
 func (d *offered) send() {
 	if d.end == "" {
-		frame := proto.Event("ev.offer", d.o.conv, 0, proto.Offer{From: party(d.o.from), Note: d.o.note, Expires: d.o.expires, Row: d.row})
+		frame := proto.Event("ev.offer", d.o.Conv, 0, proto.Offer{From: party(d.o.From), Note: d.o.Note, Expires: d.o.Expires, Row: d.row})
 		for _, s := range d.to {
-			s.deliver(d.o.conv, 0, frame)
+			s.deliver(d.o.Conv, 0, frame)
 		}
 		return
 	}
-	frame := proto.Event("ev.offer_end", d.o.conv, 0, proto.OfferEnd{Result: d.end, Agent: party(d.o.to)})
+	frame := proto.Event("ev.offer_end", d.o.Conv, 0, proto.OfferEnd{Result: d.end, Agent: party(d.o.To)})
 	for _, list := range [][]*Session{d.from, d.to} {
 		for _, s := range list {
-			s.deliver(d.o.conv, 0, frame)
+			s.deliver(d.o.Conv, 0, frame)
 		}
 	}
 }
 
 // endOffer removes an offer and returns the message for both agents.
 func (q *queue) endOffer(o *offer, result string) offered {
-	delete(q.offers, o.conv)
-	return offered{o: *o, end: result, from: q.sessions.agents[o.from.ID], to: q.sessions.agents[o.to.ID]}
+	delete(q.offers, o.Conv)
+	return offered{o: *o, end: result, from: q.sessions.agents[o.From.ID], to: q.sessions.agents[o.To.ID]}
 }
 
 // offer proposes a conversation to another agent, who gets it by accepting.
@@ -62,33 +55,70 @@ func (s *Session) offer(cmd proto.Command, who identity, p *proto.Transfer) {
 		s.refuseClosed(cmd, who)
 		return
 	}
-	if refusal := h.queue.mayOffer(e, target, who, p); refusal != nil {
+	refusal := h.queue.mayOffer(e, target, who, p)
+	if refusal != nil {
 		h.mu.Unlock()
 		s.fail(cmd, refusal)
 		return
 	}
-	var before offered
-	if old := h.queue.offers[cmd.Conv]; old != nil {
-		before = h.queue.endOffer(old, proto.OfferCanceled)
-	}
-	now := h.o.Now()
-	o := &offer{
-		conv: cmd.Conv, from: who.actor, to: target.Actor(), note: p.Note, rev: e.conv.Rev,
-		expires: now.Add(h.o.Limits.OfferLife).UnixMilli(),
-	}
-	h.queue.offers[cmd.Conv] = o
-	hd := head(&e.conv, store.StaffSide)
-	out := offered{o: *o, row: h.row(&e.conv, len(h.sessions.contacts[e.conv.Contact]) > 0), to: h.sessions.agents[p.Agent]}
+	to := party(target.Actor())
 	h.mu.Unlock()
-	h.Counters.Offers.Add(1)
-	before.sendIf()
-	s.reply("ok", cmd, cmd.Conv, proto.Offered{Head: hd, Offer: proto.OfferInfo{Agent: party(o.to), Expires: o.expires}})
-	out.send()
+	o := store.MakeOffer{Conv: cmd.Conv, From: who.actor, To: p.Agent, Note: p.Note, Rev: p.Rev, Expires: h.o.Now().Add(h.o.Limits.OfferLife).UnixMilli()}
+	s.run(cmd.Conv, cmd, o, func(out store.Outcome) {
+		h.Counters.Offers.Add(1)
+		info := proto.OfferInfo{Agent: to, Expires: o.Expires}
+		s.reply("ok", cmd, cmd.Conv, proto.Offered{Head: head(&out.Conv, store.StaffSide), Offer: info})
+	})
+}
+
+// offerMoved takes over what has become of an offer.
+func (h *Hub) offerMoved(o *store.Offer) {
+	var ends, begins offered
+	h.mu.Lock()
+	q := &h.queue
+	old := q.offers[o.Conv]
+	known := old != nil && old.ID == o.ID
+	switch {
+	case old == nil, o.End == store.OfferOver, known && o.End == "": // settleOffer ends what is over
+	case known:
+		ends = q.endOffer(old, string(o.End))
+	default:
+		ends = q.endOffer(old, proto.OfferCanceled)
+	}
+	if q.stands(o) && !known {
+		q.offers[o.Conv] = &offer{Offer: *o}
+		begins = h.offering(o, h.sessions.agents[o.To.ID])
+	}
+	h.mu.Unlock()
+	ends.sendIf()
+	begins.sendIf()
 	h.router.wake() // the end of the offer is a timer
 }
 
+// stands reports whether an offer stands, for all that the hub knows.
+func (q *queue) stands(o *store.Offer) bool {
+	e := q.dir.open[o.Conv]
+	return o.End == "" && e != nil && e.conv.Rev == o.Rev
+}
+
+// offersAre takes over all offers that stand.
+func (q *queue) offersAre(all []store.Offer) {
+	clear(q.offers)
+	for i := range all {
+		if q.stands(&all[i]) {
+			q.offers[all[i].Conv] = &offer{Offer: all[i]}
+		}
+	}
+}
+
+// offering returns the message about an offer that stands. Hub.mu is held.
+func (h *Hub) offering(o *store.Offer, to []*Session) offered {
+	c := &h.queue.dir.open[o.Conv].conv
+	return offered{o: offer{Offer: *o}, row: h.row(c, h.sessions.customerThere(c.Contact)), to: to}
+}
+
 func (d *offered) sendIf() {
-	if d.o.conv != "" {
+	if d.o.Conv != "" {
 		d.send()
 	}
 }
@@ -110,7 +140,7 @@ func (q *queue) mayOffer(e *entry, target *member, who identity, p *proto.Transf
 		return refuse(store.ErrConflict)
 	case !q.room(target):
 		return refuse(store.ErrCapacity)
-	case q.shown(target) == store.Offline, target.Status == store.Finishing, len(q.sessions.agents[p.Agent]) == 0:
+	case q.shown(target) == store.Offline, target.Status == store.Finishing, !q.sessions.agentThere(p.Agent):
 		return &proto.Error{Code: proto.CodeForbidden, Text: "the agent is not there to be asked"}
 	}
 	return nil
@@ -133,73 +163,50 @@ func (s *Session) refuseClosed(cmd proto.Command, who identity) {
 func (s *Session) answerOffer(cmd proto.Command, who identity, accept bool) {
 	h := s.hub
 	h.mu.Lock()
-	o, e := h.queue.offers[cmd.Conv], h.queue.dir.open[cmd.Conv]
-	if o == nil || e == nil || o.to.ID != who.actor.ID || o.taken {
-		h.mu.Unlock()
+	o := h.queue.offers[cmd.Conv]
+	mine := o != nil && o.To.ID == who.actor.ID
+	var answer store.Command = store.AcceptOffer{Conv: cmd.Conv, By: who.actor}
+	if mine && !accept {
+		answer = store.EndOffer{Conv: cmd.Conv, ID: o.ID, End: store.OfferDeclined}
+	}
+	h.mu.Unlock()
+	if !mine {
 		s.refuseClosed(cmd, who) // a conflict, with the head: the offer is over, or was for somebody else
 		return
 	}
-	if !accept {
-		end, hd := h.queue.endOffer(o, proto.OfferDeclined), head(&e.conv, store.StaffSide)
-		h.mu.Unlock()
-		s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: hd})
-		end.send()
-		return
-	}
-	o.taken = true
-	h.mu.Unlock()
-	m := store.Move{Conv: o.conv, Trigger: store.TransferAgent, By: o.from, To: o.to.ID, Rev: o.rev, Note: o.note}
-	failed := func() {
-		h.mu.Lock()
-		o.taken = false
-		h.mu.Unlock()
-	}
-	h.execute(cmd.Conv, m, func(out store.Outcome) {
-		if out.Err == nil {
-			s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: head(&out.Conv, store.StaffSide)})
-			return
-		}
-		failed()
-		perr, known := storeError(out.Err, &out.Conv, store.StaffSide)
-		if !known {
-			h.o.Logger.Error("desk: command failed", "type", cmd.Type, "session", s.id, "err", out.Err)
-		}
-		s.fail(cmd, perr)
-	}, func(e *proto.Error) {
-		failed()
-		s.fail(cmd, e)
+	s.run(cmd.Conv, cmd, answer, func(out store.Outcome) {
+		s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: head(&out.Conv, store.StaffSide)})
 	})
 }
 
 // settleOffer ends the offer of a conversation that has changed.
 func (q *queue) settleOffer(c *store.Conversation) (end offered) {
 	o := q.offers[c.ID]
-	if o == nil || o.rev == c.Rev {
+	if o == nil || o.Rev == c.Rev {
 		return end
 	}
-	if c.State == store.Assigned && c.Owner.Is(o.to) {
+	if c.State == store.Assigned && c.Owner.Is(o.To) {
 		return q.endOffer(o, proto.OfferAccepted)
 	}
 	return q.endOffer(o, proto.OfferCanceled)
 }
 
 // expireOffers ends the offers whose time is over. It returns when the next one's time is over, 0 = there is none.
-func (h *Hub) expireOffers(now int64) (due int64) {
-	var ends []offered
+func (h *Hub) expireOffers(now int64, d *duty) (due int64) {
+	var over []store.EndOffer
 	h.mu.Lock()
 	for _, o := range h.queue.offers {
-		switch {
-		case o.taken: // its answer ends it, or frees it
-			due = earlier(due, now+time.Second.Milliseconds())
-		case o.expires > now:
-			due = earlier(due, o.expires)
-		default:
-			ends = append(ends, h.queue.endOffer(o, proto.OfferExpired))
+		end := max(o.Expires, o.again)
+		if end <= now {
+			over = append(over, store.EndOffer{Conv: o.Conv, ID: o.ID, End: store.OfferExpired})
+			o.again = now + actionRetry.Milliseconds()
+			end = o.again
 		}
+		due = earlier(due, end)
 	}
 	h.mu.Unlock()
-	for i := range ends {
-		ends[i].send()
+	for _, end := range over {
+		h.act(end.Conv, d.lease.Command(end))
 	}
 	return due
 }
@@ -212,8 +219,8 @@ func (h *Hub) tellOffers(s *Session, who identity) {
 	var all []offered
 	h.mu.Lock()
 	for _, o := range h.queue.offers {
-		if e := h.queue.dir.open[o.conv]; e != nil && o.to.ID == who.actor.ID && !o.taken {
-			all = append(all, offered{o: *o, row: h.row(&e.conv, len(h.sessions.contacts[e.conv.Contact]) > 0), to: []*Session{s}})
+		if o.To.ID == who.actor.ID && h.queue.dir.open[o.Conv] != nil {
+			all = append(all, h.offering(&o.Offer, []*Session{s}))
 		}
 	}
 	h.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/push"
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
@@ -40,6 +41,10 @@ type Options struct {
 	// HooksChanged is called when webhooks have changed, or have something to try again; it must not block. Default nobody
 	// is told.
 	HooksChanged func()
+
+	// Hold runs what one of several servers does: giving chats out, timers, and ending what dead servers have left. Default
+	// lease.Alone. A server that is alone does that in any case.
+	Hold lease.Hold
 
 	// Routing is how the queue of conversations without a group works.
 	Routing store.GroupSettings
@@ -161,6 +166,9 @@ func (o *Options) fill() error {
 	}
 	if o.HooksChanged == nil {
 		o.HooksChanged = func() {}
+	}
+	if o.Hold == nil {
+		o.Hold = lease.Alone
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration) (<-chan time.Time, func() bool) {

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"container/heap"
+	"errors"
 	"strconv"
 	"time"
 
@@ -152,7 +153,7 @@ func (q *queue) unanswered(n *next, c *store.Conversation) {
 	switch {
 	case c.WaitingSince == 0 || c.Snoozed():
 		return
-	case len(q.sessions.agents[c.Owner.ID]) > 0:
+	case q.sessions.agentThere(c.Owner.ID):
 		q.awayFrom(n, c, m)
 		return
 	}
@@ -190,7 +191,7 @@ func (q *queue) replanOf(agent string) {
 
 // fire starts the actions that have fallen due, at most routeBatch at once. It returns when the next one is due, 0 =
 // never.
-func (h *Hub) fire(now int64) (due int64) {
+func (h *Hub) fire(now int64, d *duty) (due int64) {
 	type action struct {
 		conv string
 		cmd  store.Command
@@ -211,7 +212,7 @@ func (h *Hub) fire(now int64) (due int64) {
 	due = p.first()
 	h.mu.Unlock()
 	for _, a := range actions {
-		h.act(a.conv, a.cmd)
+		h.act(a.conv, d.lease.Command(a.cmd))
 	}
 	return due
 }
@@ -221,7 +222,7 @@ func (h *Hub) fire(now int64) (due int64) {
 func (h *Hub) act(conv string, cmd store.Command) {
 	h.Counters.Timers.Add(1)
 	h.execute(conv, cmd, func(out store.Outcome) {
-		if out.Err == nil {
+		if out.Err == nil || errors.Is(out.Err, store.ErrLeased) {
 			return
 		}
 		if e, known := storeError(out.Err, &out.Conv, store.StaffSide); !known {
@@ -230,19 +231,31 @@ func (h *Hub) act(conv string, cmd store.Command) {
 	}, func(*proto.Error) {})
 }
 
-// customerGone notes that the last connection of a customer has ended, or that the first one has come.
-func (q *queue) customerGone(contact string, gone bool) (keep []store.Leave) {
+// customerMoved notes that the last connection of a customer has ended, or that the first one has come.
+func (q *queue) customerMoved(contact string) {
 	at := int64(0)
-	if gone {
+	if !q.sessions.customerThere(contact) {
 		at = q.o.Now().UnixMilli()
 	}
 	for _, e := range q.dir.byContact[contact] {
 		e.left = at
+		q.replan(e)
+	}
+}
+
+// customerGone notes that the last connection of a customer to this server has ended, or that the first one has come, and
+// returns what must be stored.
+func (q *queue) customerGone(contact string, gone bool) (keep []store.Leave) {
+	q.moves(contact)
+	if gone && q.sessions.elsewhere[contact] {
+		return nil
+	}
+	q.customerMoved(contact)
+	for _, e := range q.dir.byContact[contact] {
 		if e.conv.State == store.Queued && gone != e.leftKept {
 			e.leftKept = gone
-			keep = append(keep, store.Leave{Conv: e.conv.ID, At: at})
+			keep = append(keep, store.Leave{Conv: e.conv.ID, At: e.left})
 		}
-		q.replan(e)
 	}
 	return keep
 }

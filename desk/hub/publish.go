@@ -20,6 +20,7 @@ type news struct {
 	offerEnd  offered
 	keep      []store.Leave
 	calls     []push.Call
+	online    bool // the customer is
 	erased    bool // it was the last conversation of a contact that is erased
 }
 
@@ -43,7 +44,7 @@ func (h *Hub) takeOver(part *store.Fed) *news {
 	if e == nil {
 		e = h.queue.dir.open[c.ID]
 	}
-	n.customers = h.sessions.contacts[c.Contact]
+	n.customers, n.online = h.sessions.contacts[c.Contact], h.sessions.customerThere(c.Contact)
 	n.ends, n.offerEnd = h.queue.settle(e, &n.before, part)
 	n.keep = e.absent()
 	n.agents = h.sessions.listeners(n.before.Owner, c.Owner, e, c.ID)
@@ -75,6 +76,12 @@ func (h *Hub) besides(part *store.Fed) {
 	for i := range part.Files {
 		h.fileChanged(part.Files[i])
 	}
+	for i := range part.Presences {
+		h.present(&part.Presences[i])
+	}
+	for i := range part.Offers {
+		h.offerMoved(&part.Offers[i])
+	}
 	if part.Setup || len(part.Accounts) > 0 {
 		h.reload()
 	}
@@ -101,14 +108,16 @@ func (h *Hub) publish(n *news) {
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
 	if moved || n.part.Touched || c.State == store.Queued || c.State == store.Deferred {
-		h.tellRow(c, len(n.customers) > 0, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
+		h.tellRow(c, n.online, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
 	if moved || n.part.Touched {
 		h.counterMoved(n)
 		h.ticker.wake()
 		h.router.wake()
 	}
-	h.call(n.calls)
+	if h.router.duty.Load() != nil {
+		h.call(n.calls)
+	}
 	h.turnBegan(&n.before, n.part)
 	if n.erased {
 		h.tellErased(c.Contact)
@@ -119,9 +128,10 @@ func (h *Hub) publish(n *news) {
 // conversation that was not open and is not.
 func (q *queue) settle(e *entry, before *store.Conversation, part *store.Fed) ([]watchEnd, offered) {
 	c := &part.Conv
+	q.moves(c.Contact)
 	if e != nil {
 		e.passedOn(part.Events)
-		if e.left == 0 && len(q.sessions.contacts[c.Contact]) == 0 {
+		if e.left == 0 && !q.sessions.customerThere(c.Contact) {
 			e.left = q.o.Now().UnixMilli()
 		}
 		if before.State != c.State {
@@ -264,21 +274,26 @@ func (h *Hub) detach(s *Session) {
 		m.used = max(m.used, s.used.Load())
 	}
 	last := h.sessions.leave(s, who.actor)
+	gone := last && !h.sessions.elsewhere[who.actor.ID]
 	var keep []store.Leave
 	var calls []push.Call
 	switch {
 	case !last:
 	case who.actor.Kind == store.Agent:
 		h.queue.went(who.actor.ID)
-		calls = h.queue.unheard(who.actor.ID, h.receipts)
+		if gone {
+			calls = h.queue.unheard(who.actor.ID, h.receipts)
+		}
 	default:
 		keep = h.queue.customerGone(who.actor.ID, true)
 	}
 	h.mu.Unlock()
 	h.call(calls)
 	h.keepLeft(keep)
-	if last {
+	if gone {
 		h.presence(who.actor, false)
+	}
+	if last {
 		h.router.wake()
 		h.ticker.wake()
 	}

@@ -16,24 +16,32 @@ type queue struct {
 	counters map[counter]*counterState
 	absent   map[string]int64 // by group, since when nobody takes chats
 	targets  targets
+	here     here
 }
 
 func newQueue(h *Hub) queue {
-	staff := newRoster()
+	staff := newRoster(&h.sessions)
 	return queue{
 		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(staff.lineOf), roster: staff, offers: make(map[string]*offer), pace: make(map[string]*pace),
 		counters: make(map[counter]*counterState), absent: make(map[string]int64),
 		targets: targets{aims: make(map[string]*aim)},
+		here:    here{stored: make(map[string]bool), moved: make(map[string]bool)},
 	}
 }
 
-// begin takes over what is stored. Nobody has a connection yet, so times without a connection begin now unless they had
-// begun.
-func (q *queue) begin(open []store.Conversation, staff staffData) {
+// begin takes over what is stored. Nobody has a connection to this server yet, so times without a connection begin now
+// unless they had begun.
+func (q *queue) begin(open []store.Conversation, staff staffData, there []store.Presence) {
 	q.since = q.o.Now().UnixMilli()
+	for i := range there {
+		q.sessions.setElsewhere(&there[i], q.here.node)
+	}
 	q.roster.apply(staff, q.roster.changes)
 	for _, m := range q.roster.members {
-		if m.GoneAt == 0 {
+		switch there := q.sessions.agentThere(m.ID); {
+		case there:
+			m.GoneAt = 0
+		case m.GoneAt == 0:
 			m.GoneAt = q.since
 		}
 	}
@@ -41,7 +49,10 @@ func (q *queue) begin(open []store.Conversation, staff staffData) {
 		q.dir.apply(c)
 		e := q.dir.open[c.ID]
 		e.left, e.leftKept = c.LeftAt, c.LeftAt != 0
-		if e.left == 0 {
+		switch there := q.sessions.customerThere(c.Contact); {
+		case there:
+			e.left = 0
+		case e.left == 0:
 			e.left = q.since
 		}
 		q.replan(e)

@@ -83,7 +83,7 @@ func (h *Hub) tellReceipt(w *word) {
 		h.receipts.showOne(c)
 		if c.Unread != before && c.Owner.Kind == store.Agent && c.Owner.Is(w.staff) {
 			own = h.sessions.agents[w.staff.ID]
-			line = proto.Event("ev.conv", w.conv, 0, h.row(c, len(h.sessions.contacts[c.Contact]) > 0))
+			line = proto.Event("ev.conv", w.conv, 0, h.row(c, h.sessions.customerThere(c.Contact)))
 		}
 	}
 	h.mu.Unlock()

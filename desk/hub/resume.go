@@ -163,12 +163,6 @@ func (h *Hub) visible(ctx context.Context, r store.Reader, who identity, c *catc
 	return mine, nil
 }
 
-func (h *Hub) online(contact string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.sessions.contacts[contact]) > 0
-}
-
 // addSeen adds the conversations that the client has a part of and may see, beyond those that it is subscribed to.
 func (s *Session) addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
 	have := make(map[string]bool, len(convs))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlstore"
@@ -155,6 +156,7 @@ type rig struct {
 	hub   *Hub
 	site  store.Site
 	lent  *sqlstore.DB // nil if the store was not lent
+	many  bool         // it is one of several servers
 	path  string
 	o     Options
 
@@ -179,7 +181,7 @@ func testLimits() Limits {
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
 	l := sqlitetest.Lend(t, o.clock())
-	return beginRig(t, o, l.Place, l.DB)
+	return beginRig(&rig{t: t, o: o, path: l.Place, lent: l.DB})
 }
 
 // newBubbleRig is newRig for a bubble of synctest: the store has to be opened in it.
@@ -187,19 +189,20 @@ func newBubbleRig(t *testing.T, o Options) *rig {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "desk.db")
 	sqlitetest.Prepare(t, path)
-	return beginRig(t, o, path, nil)
+	return beginRig(&rig{t: t, o: o, path: path})
 }
 
 // beginRig makes the site and starts the hub, on the store that was lent or else on one that it opens at path.
-func beginRig(t *testing.T, o Options, path string, lent *sqlstore.DB) *rig {
+func beginRig(r *rig) *rig {
+	t := r.t
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience) // for the whole test: only against a hang
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, path: path, o: o, lent: lent}
-	if lent == nil {
+	r.ctx = ctx
+	if r.lent == nil {
 		r.openStore()
 	} else {
-		r.use(lent)
+		r.use(r.lent)
 	}
 	var err error
 	if r.site, err = r.db.CreateSite(ctx, store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"}); err != nil {
@@ -222,7 +225,7 @@ func (r *rig) use(db *sqlstore.DB) { r.db, r.fault = db, &faultStore{Store: db} 
 func (r *rig) openStore() {
 	r.t.Helper()
 	o := sqlitetest.Options(r.path)
-	o.Now = r.o.Now
+	o.Now, o.Alone = r.o.Now, !r.many
 	db, err := sqlstore.Open(r.ctx, o)
 	if err != nil {
 		r.t.Fatal(err)
@@ -238,6 +241,7 @@ func (r *rig) startHub() {
 		o.Routing.Strategy = store.Manual // most tests are not about the router
 	}
 	o.Now = o.clock()
+	o.Hold = lease.Options{Store: r.fault, Life: time.Second, Logger: slog.New(slog.DiscardHandler)}.Hold("router")
 	secret, err := r.db.Secret(r.ctx, "tickets")
 	r.ok(err)
 	o.Tickets, err = auth.NewTickets(secret, o.Now)

@@ -18,15 +18,16 @@ import (
 // roster is the hub's memory of the staff, the groups and the sites, so that routing and timers need no database. Hub.mu
 // guards it.
 type roster struct {
-	members map[string]*member
-	groups  map[string]store.Group
-	sites   map[string]store.Site
-	keys    atomic.Pointer[map[string]string] // keys of sites by id; may be read without Hub.mu
-	changes uint64                            // counts changes of the states of members
-	due     bool                              // an ev.agent waits to be sent
-	hours   map[string]*hours.Schedule        // of groups and sites that have hours, by id
-	edition uint64                            // counts changes of the settings of groups and sites
-	spoken  map[[2]string]bool                // languages that members of a group say they speak, by group and language
+	sessions *sessions
+	members  map[string]*member
+	groups   map[string]store.Group
+	sites    map[string]store.Site
+	keys     atomic.Pointer[map[string]string] // keys of sites by id; may be read without Hub.mu
+	changes  uint64                            // counts changes of the states of members
+	due      bool                              // an ev.agent waits to be sent
+	hours    map[string]*hours.Schedule        // of groups and sites that have hours, by id
+	edition  uint64                            // counts changes of the settings of groups and sites
+	spoken   map[[2]string]bool                // languages that members of a group say they speak, by group and language
 }
 
 // member is one account. Its Active is not used, because the directory counts.
@@ -38,7 +39,8 @@ type member struct {
 	since   int64  // when its status changed, Unix milliseconds; 0 = before the start
 	used    int64  // when it came, or did something in a session that has ended
 	idle    bool   // it is away because it did nothing
-	unsaved bool   // status and GoneAt are to be written
+	unsaved bool   // left is to be written
+	left    int64  // when its last connection to this server ended, Unix milliseconds; 0 = it has one
 	faded   bool   // the grace of a member without a connection is over
 
 	untold bool      // its ev.agent waits to be sent
@@ -47,8 +49,8 @@ type member struct {
 	setting sync.Mutex // held while a chosen status is written, never together with Hub.mu
 }
 
-func newRoster() *roster {
-	return &roster{members: make(map[string]*member), groups: make(map[string]store.Group), sites: make(map[string]store.Site)}
+func newRoster(l *sessions) *roster {
+	return &roster{sessions: l, members: make(map[string]*member), groups: make(map[string]store.Group), sites: make(map[string]store.Site)}
 }
 
 // change notes that something about a member has changed; the others will be told. Hub.mu is held.
@@ -149,7 +151,7 @@ func (r *roster) update(s store.StaffMember, changes uint64) (differ bool) {
 	was, takesChats := m.StaffMember, m.takesChats()
 	if m.unsaved || m.changed > changes {
 		s.Status, s.Missed, s.GoneAt = was.Status, was.Missed, was.GoneAt
-	} else if was.GoneAt != 0 && s.GoneAt == 0 {
+	} else if was.GoneAt != 0 && s.GoneAt == 0 && !r.sessions.agentThere(s.ID) {
 		s.GoneAt = was.GoneAt // since a restart
 	}
 	if m.chosen > changes { // no connection changes this, so a reading that met one is still right
@@ -164,7 +166,7 @@ func (r *roster) update(s store.StaffMember, changes uint64) (differ bool) {
 	return knows || m.takesChats() != takesChats || !slices.Equal(m.Groups, was.Groups)
 }
 
-// came notes the first connection of an agent. The agent is online again unless it has chosen otherwise.
+// came notes the first connection of an agent to this server. The agent is online again unless it has chosen otherwise.
 func (q *queue) came(who identity) {
 	m := q.roster.members[who.actor.ID]
 	if m == nil { // a new account, whose groups come with the next reading
@@ -174,7 +176,7 @@ func (q *queue) came(who identity) {
 		q.router.stale.Store(true)
 	}
 	now := q.o.Now()
-	m.GoneAt, m.faded, m.unsaved, m.used = 0, false, true, now.UnixMilli()
+	m.GoneAt, m.left, m.faded, m.unsaved, m.used = 0, 0, false, true, now.UnixMilli()
 	m.ready = now.Add(q.o.Limits.AgentSettle).UnixMilli()
 	if m.Status == store.Offline {
 		m.be(store.Online, m.used)
@@ -183,13 +185,16 @@ func (q *queue) came(who identity) {
 	q.replanOf(m.ID)
 }
 
-// went notes the end of an agent's last connection.
+// went notes the end of an agent's last connection to this server.
 func (q *queue) went(agent string) {
 	m := q.roster.members[agent]
 	if m == nil {
 		return
 	}
-	m.GoneAt, m.faded, m.unsaved = q.o.Now().UnixMilli(), false, true
+	if m.left, m.unsaved = q.o.Now().UnixMilli(), true; q.sessions.elsewhere[agent] {
+		return
+	}
+	m.GoneAt, m.faded = m.left, false
 	q.roster.change(m)
 	q.replanOf(agent)
 }
@@ -197,7 +202,7 @@ func (q *queue) went(agent string) {
 // shown returns the status of a member as others see it. Without a connection a member is offline when its grace is
 // over.
 func (q *queue) shown(m *member) store.Status {
-	if len(q.sessions.agents[m.ID]) == 0 && (m.faded || m.GoneAt == 0) {
+	if !q.sessions.agentThere(m.ID) && (m.faded || m.GoneAt == 0) {
 		return store.Offline
 	}
 	return m.Status
@@ -231,7 +236,7 @@ func earlier(a, b int64) int64 {
 func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
 		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: !m.NoChats,
-		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
+		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: q.sessions.agentThere(m.ID),
 		Idle: m.idle, Skills: store.List(m.Skills), Languages: store.List(m.Languages),
 	}
 	if i.Groups == nil {
@@ -251,7 +256,7 @@ func (q *queue) statusOf(agent string) *proto.AgentStatus {
 
 // serves reports whether a member takes conversations now, full or not.
 func (q *queue) serves(m *member) bool {
-	return m.Status == store.Online && m.takesChats() && len(q.sessions.agents[m.ID]) > 0
+	return m.Status == store.Online && m.takesChats() && q.sessions.agentThere(m.ID)
 }
 
 // takesChats reports whether the router may give conversations to a member that is online.

@@ -12,7 +12,8 @@ import (
 )
 
 // router gives waiting conversations to agents, one after the other, and keeps the timers. It owns one goroutine, which
-// may wait for the store, because nobody waits for the router. Every change that may let a customer be served wakes it.
+// may wait for the store, because nobody waits for the router. Every change that may let a customer be served wakes it. Of
+// several servers only one does what changes conversations.
 type router struct {
 	hub   *Hub
 	kick  chan struct{} // holds one element when something has changed
@@ -22,9 +23,11 @@ type router struct {
 	done  sync.WaitGroup
 	once  sync.Once
 	stale atomic.Bool // accounts, groups or sites must be read again
+	duty  atomic.Pointer[duty]
 
 	// Used only by the router's goroutine.
 	checked int64             // when the counters were compared last
+	buried  int64             // when it was looked for dead servers last
 	failed  int               // failed attempts in a row
 	cursor  map[string]string // by group: the agent that had the last turn
 }
@@ -37,7 +40,26 @@ func newRouter(h *Hub) *router {
 
 func (r *router) start() {
 	r.checked = r.hub.o.Now().UnixMilli()
+	if r.hub.queue.here.node == "" {
+		r.duty.Store(&duty{ctx: r.ctx})
+	} else {
+		r.done.Go(func() { r.hub.o.Hold(r.ctx, r.lead) })
+	}
 	r.done.Go(r.run)
+}
+
+// duty is the work that one of several servers does.
+type duty struct {
+	ctx   context.Context
+	lease store.Lease
+}
+
+// lead does this work until ctx ends.
+func (r *router) lead(ctx context.Context) {
+	r.duty.Store(&duty{ctx, store.LeaseOf(ctx)})
+	r.wake()
+	<-ctx.Done()
+	r.duty.Store(nil)
 }
 
 func (r *router) stop() {
@@ -84,29 +106,42 @@ func (r *router) run() {
 
 // turn does what is due now. It returns how long nothing else is due, and whether triggers must wait that long, too.
 func (r *router) turn() (wait time.Duration, deaf bool) {
-	h := r.hub
+	h, duty := r.hub, r.duty.Load()
 	now := h.o.Now().UnixMilli()
 	err := r.save()
 	if err == nil {
-		err = r.refresh(now)
+		err = r.saveHere()
 	}
-	due := h.fire(now)
-	due = earlier(due, h.expireOffers(now))
+	if err == nil {
+		err = r.refresh(now, duty)
+	}
+	var due int64
+	if duty != nil {
+		due = earlier(h.fire(now, duty), h.expireOffers(now, duty))
+		if err == nil {
+			var bury int64
+			bury, err = r.bury(now, duty)
+			due = earlier(due, bury)
+		}
+	}
 	due = earlier(due, h.tellAway(now))
 	h.mu.Lock()
 	due = earlier(due, h.queue.fade(now))
 	h.mu.Unlock()
-	due = earlier(due, h.checkTargets(now))
+	due = earlier(due, h.checkTargets(now, duty != nil))
 	h.ticker.wake()
 	if err == nil {
 		var leave int64
-		leave, err = r.leave(now)
+		leave, err = r.leave(now, duty)
 		due = earlier(due, leave)
 	}
-	if err == nil {
+	if err == nil && duty != nil {
 		var sticky int64
-		sticky, err = r.route()
+		sticky, err = r.route(duty)
 		due = earlier(due, sticky)
+	}
+	if errors.Is(err, store.ErrLeased) { // it is another server's work by now
+		err = nil
 	}
 	if err != nil {
 		if r.ctx.Err() == nil {
@@ -138,7 +173,7 @@ func (r *router) save() error {
 	for _, m := range h.queue.roster.members {
 		if m.unsaved {
 			m.unsaved = false
-			all = append(all, state{m.ID, m.GoneAt})
+			all = append(all, state{m.ID, m.left})
 		}
 	}
 	h.mu.Unlock()
@@ -163,8 +198,26 @@ func (r *router) save() error {
 	return failure
 }
 
-// refresh compares the counters with the conversations and reads the staff again, from time to time or when asked to.
-func (r *router) refresh(now int64) error {
+// bury ends what dead servers have left, from time to time. It returns when it is to be called again, 0 = never.
+func (r *router) bury(now int64, d *duty) (due int64, err error) {
+	if d.lease.Token == 0 {
+		return 0, nil
+	}
+	if due = r.buried + beatEvery.Milliseconds(); now < due {
+		return due, nil
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, r.hub.o.Limits.CommandAge)
+	defer cancel()
+	if err := r.hub.bury(ctx); err != nil {
+		return 0, err
+	}
+	r.buried = now
+	return now + beatEvery.Milliseconds(), nil
+}
+
+// refresh compares the counters with the conversations, which one of several servers does, and reads the staff again, from
+// time to time or when asked to.
+func (r *router) refresh(now int64, d *duty) error {
 	h := r.hub
 	late := now-r.checked >= h.o.Limits.ReconcileEvery.Milliseconds()
 	if !late && !r.stale.Load() {
@@ -173,8 +226,8 @@ func (r *router) refresh(now int64) error {
 	r.stale.Store(false)
 	ctx, cancel := r.bounded()
 	defer cancel()
-	if late {
-		wrong, err := h.o.Store.Reconcile(ctx)
+	if late && d != nil {
+		wrong, err := h.o.Store.Reconcile(d.lease.Bind(ctx))
 		if err != nil {
 			r.stale.Store(true)
 			return err
@@ -183,6 +236,8 @@ func (r *router) refresh(now int64) error {
 			h.Counters.Reconciled.Add(uint64(wrong))
 			h.o.Logger.Warn("desk: counters of agents were wrong and have been set", "agents", wrong)
 		}
+	}
+	if late {
 		r.checked = now
 	}
 	h.mu.Lock()
@@ -218,7 +273,7 @@ type round struct {
 
 // route assigns waiting conversations in order until nobody can be served. Each assignment is settled before the next
 // one. It returns when it must be called again without a trigger, 0 = never.
-func (r *router) route() (again int64, err error) {
+func (r *router) route(d *duty) (again int64, err error) {
 	h := r.hub
 	seen := round{agents: make(map[string]bool), convs: make(map[string]bool), pairs: make(map[[2]string]bool)}
 	for range routeBatch {
@@ -231,7 +286,7 @@ func (r *router) route() (again int64, err error) {
 			}
 			return seen.later, nil
 		}
-		out := h.commit(r.quit, store.Move{Conv: c.ID, Trigger: store.Assign, By: system, To: agent, Rev: c.Rev})
+		out := h.commit(r.quit, d.lease.Command(store.Move{Conv: c.ID, Trigger: store.Assign, By: system, To: agent, Rev: c.Rev}))
 		switch {
 		case out.Err == nil:
 			h.Counters.Routed.Add(1)
@@ -242,7 +297,7 @@ func (r *router) route() (again int64, err error) {
 			r.stale.Store(true) // the groups have changed
 		case errors.Is(out.Err, store.ErrConflict):
 			seen.convs[c.ID] = true // the change has been published, or will be
-		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy), errors.Is(out.Err, store.ErrStopped):
+		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy), errors.Is(out.Err, store.ErrStopped), errors.Is(out.Err, store.ErrLeased):
 			return 0, out.Err
 		default:
 			h.o.Logger.Error("desk: an assignment failed", "conversation", c.ID, "agent", agent, "err", out.Err)

@@ -16,7 +16,7 @@ func veiled(r proto.Row) proto.Row {
 // rowFor returns a conversation's row as one member of staff may see it.
 func (h *Hub) rowFor(who identity, c *store.Conversation) proto.Row {
 	h.mu.Lock()
-	online, may := len(h.sessions.contacts[c.Contact]) > 0, h.queue.sees(who, c)
+	online, may := h.sessions.customerThere(c.Contact), h.queue.sees(who, c)
 	h.mu.Unlock()
 	if may == blind {
 		return veiled(h.row(c, online))

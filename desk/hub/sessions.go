@@ -16,11 +16,14 @@ type sessions struct {
 	agents   map[string][]*Session // welcomed ones by agent id
 	staff    []*Session            // welcomed ones of all agents
 	watchers map[string][]*Session // by conversation
+
+	elsewhere map[string]bool // agents and contacts with a connection to another server, by id
 }
 
 func newSessions() sessions {
 	return sessions{
 		all: make(map[*Session]struct{}), contacts: make(map[string][]*Session), agents: make(map[string][]*Session), watchers: make(map[string][]*Session),
+		elsewhere: make(map[string]bool),
 	}
 }
 

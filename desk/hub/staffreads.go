@@ -139,7 +139,7 @@ func (s *Session) past(ctx context.Context, r store.Reader, who identity, f stor
 		if convs[i].Other {
 			others++
 		}
-		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, s.hub.online(c.Contact)), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason})
+		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, s.hub.Online(c.Contact)), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason})
 	}
 	switch {
 	case others == 0:
@@ -257,7 +257,7 @@ func (h *Hub) renamed(contact *store.Contact) {
 	}
 	var convs []store.Conversation
 	h.mu.Lock()
-	staff, online := h.sessions.staff, len(h.sessions.contacts[contact.ID]) > 0
+	staff, online := h.sessions.staff, h.sessions.customerThere(contact.ID)
 	for _, e := range h.queue.dir.byContact[contact.ID] {
 		if e.conv.ContactName != contact.Name {
 			e.conv.ContactName = contact.Name

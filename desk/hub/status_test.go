@@ -179,7 +179,7 @@ func TestStaffList(t *testing.T) {
 
 // A reading of the staff that began before a change does not undo it; one that began later is right.
 func TestRosterKeepsWhatIsNewer(t *testing.T) {
-	r := newRoster()
+	r := newRoster(new(sessions))
 	stored := func(s store.Status, goneAt int64) staffData {
 		m := store.StaffMember{Status: s, GoneAt: goneAt}
 		m.ID = "lin"

@@ -115,7 +115,7 @@ func (r *router) choose(c *store.Conversation, team []*member, seen *round) stri
 			return r.turnOf(c.Group, last)
 		}
 		m, l := q.roster.members[last], q.roster.lineOf(c)
-		if wait > seen.now && m != nil && m.takesChats() && m.knows(l) && len(q.sessions.agents[last]) > 0 {
+		if wait > seen.now && m != nil && m.takesChats() && m.knows(l) && q.sessions.agentThere(last) {
 			seen.later = earlier(seen.later, wait)
 			return ""
 		}

@@ -187,8 +187,9 @@ func (q *queue) review(now int64) (news []crossed, due int64) {
 	return news, due
 }
 
-// checkTargets tells the log what review finds, at most once in a targetPause. It returns when it is to be called again.
-func (h *Hub) checkTargets(now int64) (due int64) {
+// checkTargets reviews the targets, at most once in a targetPause. One of several servers tells the log. It returns when
+// it is to be called again.
+func (h *Hub) checkTargets(now int64, says bool) (due int64) {
 	h.mu.Lock()
 	q := &h.queue
 	next := q.targets.looked + targetPause.Milliseconds()
@@ -204,6 +205,9 @@ func (h *Hub) checkTargets(now int64) (due int64) {
 	q.targets.looked = now
 	news, due := q.review(now)
 	h.mu.Unlock()
+	if !says {
+		return due
+	}
 	for i := range news {
 		n := &news[i]
 		say, text := h.o.Logger.Info, "desk: a group meets its target for first answers again"

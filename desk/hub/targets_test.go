@@ -52,7 +52,7 @@ func (a *aimed) answer(c store.Conversation) store.Conversation {
 func (a *aimed) told(d time.Duration, want string) int64 {
 	a.t.Helper()
 	a.now += d.Milliseconds()
-	due := a.checkTargets(a.now)
+	due := a.checkTargets(a.now, true)
 	var got []string
 	for line := range strings.Lines(a.log.String()) {
 		sign := "-"

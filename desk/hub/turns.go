@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,6 +48,12 @@ func (t *turn) end(timer *time.Timer, stop func()) {
 func (h *Hub) turnBegan(before *store.Conversation, part *store.Fed) {
 	if before.State == store.InBot && before.Epoch != part.Conv.Epoch {
 		h.leaveTurn(before.ID, "")
+	}
+	for i := range part.Events {
+		if e := &part.Events[i]; e.From.Kind == store.Bot && e.ClientID != "" { // the bot may have told another server
+			id, _, _ := strings.Cut(e.ClientID, "/")
+			h.leaveTurn(part.Conv.ID, id)
+		}
 	}
 	if part.Turn == "" {
 		return

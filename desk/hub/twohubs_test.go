@@ -13,9 +13,14 @@ import (
 // twoHubs starts two hubs, each on its own store of one database, as two servers would.
 func twoHubs(t *testing.T) (one, two *rig) {
 	t.Helper()
+	return twoHubsWith(t, Options{Limits: testLimits()})
+}
+
+func twoHubsWith(t *testing.T, o Options) (one, two *rig) {
+	t.Helper()
 	place := pgtest.Database(t, sqlstore.Blank)
-	one = beginRig(t, Options{Limits: testLimits()}, place, nil)
-	two = &rig{t: t, ctx: one.ctx, path: place, o: one.o, site: one.site}
+	one = beginRig(&rig{t: t, o: o, path: place, many: true})
+	two = &rig{t: t, ctx: one.ctx, path: place, o: one.o, site: one.site, many: true}
 	two.openStore()
 	two.startHub()
 	t.Cleanup(two.end)

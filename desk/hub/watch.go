@@ -32,7 +32,7 @@ func (q *queue) sees(who identity, c *store.Conversation) sight {
 			return plain
 		case c.State == store.Closed && c.AssignedAt != 0 && c.LastAgent == who.actor.ID:
 			return plain
-		case c.Owner.Is(who.actor), o != nil && o.to.ID == who.actor.ID, e != nil && slices.Contains(e.former, who.actor.ID):
+		case c.Owner.Is(who.actor), o != nil && o.To.ID == who.actor.ID, e != nil && slices.Contains(e.former, who.actor.ID):
 			return plain
 		}
 	}

@@ -8,13 +8,15 @@ type Fed struct {
 	Conv        Conversation // the head after the change, or a later one; ID "" = it is about no conversation, or that is gone
 	Events      []Event      // added to the conversation
 	Touched     bool         // the conversation may have changed in another way, too
-	Turn        string       // of a bot, which the last of the events has begun; "" = none
+	Turn        string       // of a bot, which the last of the events has begun and this server has to ask for; "" = none
 	Contacts    []Contact    // that have changed
 	Ended       []ContactEnd
 	Accounts    []string     // agents whose account has changed, or of whom logins have ended
 	Setup       bool         // groups, members or sites have changed
 	Files       []Attachment // about which the scanner has decided
-	Hooks       bool         // webhooks have changed, or have something to try again
+	Presences   []Presence   // who has come to a server or gone from it; not where one server is alone
+	Offers      []Offer
+	Hooks       bool // webhooks have changed, or have something to try again
 }
 
 // ContactEnd says that a contact, or some of its tokens, are no more.

@@ -31,6 +31,9 @@ const (
 	EventSetup   EventType = "setup"   // groups, members or sites
 	EventHooks   EventType = "hooks"   // webhooks, or what they have to try again
 	EventFile    EventType = "file"    // the scanner has decided about a file
+	EventAgent   EventType = "agent"   // the status of an agent, or the servers that it is connected to
+	EventPresent EventType = "present" // the servers that a customer is connected to
+	EventOffer   EventType = "offer"   // a conversation is offered to an agent, or that has ended
 )
 
 // EventTypes returns every type that webhooks and programs are told of, in the order of the pages.
@@ -66,7 +69,7 @@ type OutboxRow struct {
 	Type    EventType
 	Site    string // id
 	Conv    string // "" of those that are about no conversation
-	Contact string // of EventAccount the agent, of EventFile the file
+	Contact string // of EventAccount and EventAgent the agent, of EventFile the file, of EventOffer the conversation
 	Event   uint64 // number in the conversation, 0 of those that are about no entry
 	Tags    TagChange
 	Target  TargetTold // of EventTargetWarned and EventTargetMissed

@@ -25,7 +25,7 @@ var (
 	ErrLeased      = errors.New("store: another server holds the lease")
 )
 
-// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange, Relax, Snooze or TellTarget. Or it is a
+// Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange, Relax, Snooze, TellTarget, MakeOffer, AcceptOffer or EndOffer. Or it is a
 // line of the audit log, Audit, or a Visited. Leased makes one of them the work of a lease.
 type Command interface{ command() }
 
@@ -189,6 +189,7 @@ type Store interface {
 	HookWrites
 	Feed
 	Leases
+	Nodes
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -217,6 +218,8 @@ type Reader interface {
 	OutboxReader
 	HookReader
 	FeedReader
+	NodeReader
+	OfferReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
 	// do not move the pages. The error is ErrCursor for a cursor that no page has given.
@@ -244,7 +247,7 @@ type Reader interface {
 	Assignments(ctx context.Context, conv string) ([]Assignment, error)
 	// Closings counts the conversations closed since a time in Unix milliseconds.
 	Closings(ctx context.Context, since int64) (Closings, error)
-	// BotPending returns the turns that bots have still to answer, where the bot owns the conversation. The turns of
+	// BotPending returns the turns that bots have still to answer and this server has to ask for, where the bot owns the conversation. The turns of
 	// each conversation are in order.
 	BotPending(ctx context.Context) ([]PendingTurn, error)
 	// BotTurn returns a turn by its id, or ErrNotFound.
@@ -301,8 +304,8 @@ type Accounts interface {
 	// SetStatus stores the status that an agent has chosen and whether it takes chats, and forgets those it has missed.
 	// Error: ErrNotFound.
 	SetStatus(ctx context.Context, agent string, s Status, accepting bool) error
-	// SetGone stores when the last connection of an agent ended, in Unix milliseconds. 0 means that the agent has one,
-	// and Offline then becomes Online. Error: ErrNotFound.
+	// SetGone stores when the last connection of an agent to this server ended, in Unix milliseconds. 0 means that the agent has one,
+	// and Offline then becomes Online. While there is one to another server, the agent is not gone. Error: ErrNotFound.
 	SetGone(ctx context.Context, agent string, at int64) error
 	// Reconcile sets the counters of agents that differ from their conversations, and returns how many did.
 	Reconcile(ctx context.Context) (int, error)

@@ -48,6 +48,12 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.tag(c)
 	case store.Rate:
 		return t.rate(c)
+	case store.MakeOffer:
+		return t.makeOffer(c)
+	case store.AcceptOffer:
+		return t.acceptOffer(c)
+	case store.EndOffer:
+		return t.endOffer(c)
 	case store.Leased:
 		if err := t.holds(c.Lease); err != nil {
 			return store.Outcome{}, err

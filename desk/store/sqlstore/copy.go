@@ -25,7 +25,7 @@ const copyRows = 1000
 var copied = []string{
 	"workspace", "site", "site_logo", "grp", "agent", "agent_state", "agent_session", "push_subscription", "agent_filter", "agent_factor", "agent_recovery",
 	"agent_identity", "password_reset", "invitation", "group_member", "canned", "bot", "bot_usage", "api_key", "own_field", "contact", "contact_token", "contact_key",
-	"contact_value", "conversation", "conversation_tag", "message", "assignment", "attachment", "bot_turn", "mail", "outbox", "webhook", "hook_event", "audit_log", "spent_ticket",
+	"contact_value", "conversation", "conversation_tag", "message", "assignment", "attachment", "bot_turn", "mail", "outbox", "webhook", "hook_event", "audit_log", "spent_ticket", "offer",
 	"counted", "rollup_1m", "rollup_15m", "rollup_tag_15m", "rollup_gone", "rollup_day", "rollup_tag_day",
 }
 

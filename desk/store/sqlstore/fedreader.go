@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -16,9 +17,12 @@ const (
 	sqlFedConvs  = `SELECT ` + convColumns + convFrom + `WHERE c.id IN (SELECT conversation` + fedRows + `conversation <> '')`
 	sqlFedEvents = `SELECT ` + eventColumns + ` FROM message WHERE (conversation, seq) IN (SELECT conversation, event` + fedRows + `event > 0)`
 	sqlFedTurns  = `SELECT t.id FROM bot_turn t` + sqlOpenTurns + `AND t.id IN (SELECT m.id FROM message m WHERE (m.conversation, m.seq) IN
-		(SELECT conversation, event` + fedRows + `event > 0))`
+		(SELECT conversation, event` + fedRows + `event > 0)) AND (CAST(?3 AS TEXT) = '' OR t.node = ?3)`
 	sqlFedContacts = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id IN (SELECT contact` + fedRows + `type = ?)`
 	sqlFedFiles    = `SELECT ` + fileColumns + fileFrom + `WHERE a.id IN (SELECT contact` + fedRows + `type = ?)`
+	sqlFedStates   = `SELECT ` + stateColumns + `WHERE s.agent IN (SELECT contact` + fedRows + `type = ?)`
+	sqlFedPresent  = `SELECT 'customer', o.contact, '', FALSE, 0, 0, ` + sqlNodesOf + `'customer' AND p.id = o.contact), '') FROM (SELECT DISTINCT contact` + fedRows + `type = ?) o`
+	sqlFedOffers   = `SELECT ` + offerColumns + ` FROM offer o WHERE o.conversation IN (SELECT contact` + fedRows + `type = ?)`
 	sqlFedEnds     = `SELECT id, merged, erased > 0 FROM contact WHERE id IN (SELECT contact` + fedRows + `type = ?)`
 )
 
@@ -76,6 +80,8 @@ type fedAbout struct {
 	contacts map[string]store.Contact
 	ends     map[string]store.ContactEnd
 	files    map[string]store.Attachment
+	present  map[string]store.Presence
+	offers   map[string]store.Offer
 }
 
 // about reads what rows are about. What has been deleted meanwhile is left out.
@@ -98,7 +104,7 @@ func (r *reader) about(ctx context.Context, rows []store.OutboxRow) (a fedAbout,
 		a.events, err = keyed(ctx, r, scanEvent, func(e *store.Event) eventPlace { return eventPlace{e.Conv, e.Seq} }, sqlFedEvents, from, to)
 	}
 	if err == nil && events {
-		a.turns, err = keyed(ctx, r, func(s scanner) (id string, err error) { return id, s.Scan(&id) }, func(id *string) string { return *id }, sqlFedTurns, from, to)
+		a.turns, err = keyed(ctx, r, func(s scanner) (id string, err error) { return id, s.Scan(&id) }, func(id *string) string { return *id }, sqlFedTurns, from, to, r.node)
 	}
 	if err == nil && types[store.EventContact] {
 		a.contacts, err = keyed(ctx, r, func(s scanner) (store.Contact, error) { return scanContact(s) }, func(c *store.Contact) string { return c.ID },
@@ -109,6 +115,17 @@ func (r *reader) about(ctx context.Context, rows []store.OutboxRow) (a fedAbout,
 	}
 	if err == nil && types[store.EventFile] {
 		a.files, err = keyed(ctx, r, scanFile, func(f *store.Attachment) string { return f.ID }, sqlFedFiles, from, to, string(store.EventFile))
+	}
+	if err == nil && types[store.EventOffer] {
+		a.offers, err = keyed(ctx, r, scanOffer, func(o *store.Offer) string { return o.Conv }, sqlFedOffers, from, to, string(store.EventOffer))
+	}
+	a.present = make(map[string]store.Presence)
+	for what, query := range map[store.EventType]string{store.EventAgent: sqlFedStates, store.EventPresent: sqlFedPresent} {
+		if err == nil && types[what] {
+			var some map[string]store.Presence
+			some, err = keyed(ctx, r, scanPresence, func(p *store.Presence) string { return p.ID }, query, from, to, string(what))
+			maps.Copy(a.present, some)
+		}
 	}
 	return a, err
 }
@@ -141,6 +158,16 @@ func (a *fedAbout) part(rows []store.OutboxRow) store.Fed {
 			if file, ok := a.files[row.Contact]; ok {
 				f.Files = append(f.Files, file)
 			}
+		case store.EventAgent, store.EventPresent:
+			if p, ok := a.present[row.Contact]; ok {
+				f.Presences = append(f.Presences, p)
+			}
+		case store.EventOffer:
+			o, stands := a.offers[row.Contact]
+			if !stands {
+				o = store.Offer{Conv: row.Contact, End: store.OfferOver}
+			}
+			f.Offers = append(f.Offers, o)
 		case store.EventAccount:
 			f.Accounts = append(f.Accounts, row.Contact)
 		case store.EventSetup:

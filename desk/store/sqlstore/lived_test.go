@@ -166,5 +166,11 @@ func lived() []life {
 		{made: []string{`UPDATE setting SET value = CAST((SELECT coalesce(max(seq), 0) FROM outbox) AS TEXT) WHERE key = 'outbox_last'`}},
 		{rows: []string{`INSERT INTO spent_ticket (id, expires) VALUES (x'0c', 20)`}},
 		{rows: []string{`INSERT INTO lease (name, holder, token, until) VALUES ('router', 'n1', 3, 21)`}},
+		{indexes: []string{"presence_node"}, rows: []string{
+			`INSERT INTO node (id, until, told) VALUES ('n1', 22, 7)`,
+			`INSERT INTO presence (kind, id, node) VALUES ('agent', 'lin', 'n1')`,
+			`UPDATE bot_turn SET node = 'n1' WHERE id = 'm8'`,
+		}},
+		{rows: []string{`INSERT INTO offer (conversation, id, from_id, from_name, to_id, to_name, note, rev, expires, ended) VALUES ('assigned', 'f1', 'lin', 'Lin', 'kim', 'Kim', 'please', 2, 23, '')`}},
 	}
 }

@@ -71,12 +71,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err := db.openWriter(ctx); err != nil {
 		return nil, err
 	}
-	db.hot, err = openReader(on, o.Readers, hotReads)
+	db.hot, err = openReader(on, db.Node(), o.Readers, hotReads)
 	if err == nil {
-		db.cold, err = openReader(on, o.Readers, coldReads)
+		db.cold, err = openReader(on, db.Node(), o.Readers, coldReads)
 	}
 	if err == nil {
-		db.back, err = openReader(on, backgroundReaders, backgroundReads)
+		db.back, err = openReader(on, db.Node(), backgroundReaders, backgroundReads)
 	}
 	if err != nil {
 		_ = db.Close()

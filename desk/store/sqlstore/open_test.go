@@ -17,7 +17,7 @@ import (
 
 func TestReopenKeepsEverything(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "desk.db")
-	r := newRig(t, Options{Path: path})
+	r := newRig(t, Options{Path: path, Alone: true})
 	conv := r.open(false)
 	for i := range 10 {
 		r.must(text(conv.ID, r.contact.Actor(), fmt.Sprint(i)))
@@ -29,7 +29,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	if out := r.do(text(conv.ID, r.contact.Actor(), "x")); !errors.Is(out.Err, store.ErrStopped) {
 		t.Fatalf("after close: %v", out.Err)
 	}
-	r.DB = open(t, Options{Path: path})
+	r.DB = open(t, Options{Path: path, Alone: true})
 	if got := r.events(conv.ID, store.StaffSide); !reflect.DeepEqual(got, want) || r.ID() != id {
 		t.Fatalf("got %v, want %v", got, want)
 	}

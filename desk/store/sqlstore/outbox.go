@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -192,6 +193,16 @@ func (t *tx) trimOutbox(o store.OutboxTrim) (more bool, err error) {
 	}
 	if err := t.row(sqlOldest, o.Limit, o.Before, max(floor, last-o.Keep)).Scan(&upTo, &n); err != nil || n == 0 {
 		return false, err
+	}
+	var slowest sql.NullInt64 // a server that is behind has still to read them, but not for ever
+	if err := t.row(sqlSlowest, t.now()).Scan(&slowest); err != nil {
+		return false, err
+	}
+	if slowest.Valid {
+		upTo = min(upTo, max(slowest.Int64, last-2*o.Keep))
+	}
+	if upTo <= floor {
+		return false, nil
 	}
 	if err := t.exec(sqlTrim, upTo); err != nil {
 		return false, err

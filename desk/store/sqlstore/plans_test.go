@@ -78,6 +78,7 @@ var mayBeScanned = []struct{ part, why string }{
 	{"USING INDEX conversation_queue", "only those that wait"},
 	{"USING INDEX message_unindexed", "only what the search does not have yet"},
 	{"USING INDEX attachment_checking", "only files that are being checked"},
+	{"USING INDEX bot_turn_open", "only turns that bots have still to answer"},
 	{"FROM audit_log WHERE TRUE", "a page from the newest line on, for administrators"},
 	{"FROM outbox ORDER BY seq LIMIT", "the oldest rows, as many as the limit says"},
 	{"EXCEPT SELECT", "the check of the reports, which is run by hand"},

@@ -282,7 +282,7 @@ func TestCopiedTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(slices.Clone(copied), "setting", "schema_version", "message_words", "lease") // which belongs to running servers
+	want := append(slices.Clone(copied), "setting", "schema_version", "message_words", "lease", "node", "presence") // which belong to running servers
 	slices.Sort(all)
 	slices.Sort(want)
 	if !slices.Equal(all, want) {

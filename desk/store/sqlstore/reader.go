@@ -20,16 +20,19 @@ const (
 )
 
 // reader answers reads on its own pool of read-only connections.
-type reader struct{ db *statements }
+type reader struct {
+	db   *statements
+	node string // see DB.Node
+}
 
 var _ store.Reader = (*reader)(nil)
 
-func openReader(on engine, n int, class readerClass) (*reader, error) {
+func openReader(on engine, node string, n int, class readerClass) (*reader, error) {
 	db, err := on.reader(n, class)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{newStatements(db, on.dialect())}, nil
+	return &reader{newStatements(db, on.dialect()), node}, nil
 }
 
 func (r *reader) convs(ctx context.Context, query string, args ...any) ([]store.Conversation, error) {

@@ -46,12 +46,13 @@ func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 	if _, err := r.AddAttachment(t.Context(), store.Attachment{Conv: conv, Uploader: lin, Name: "x", Type: "text/plain", Size: 1, Storage: "s", State: store.FileReady}, store.Quota{}); err != nil {
 		t.Fatal(err)
 	}
+	r.must(store.MakeOffer{Conv: conv, From: lin, To: lin.ID, Note: "for you"})
 	r.must(store.Move{Conv: conv, Trigger: store.AgentClose, By: lin})
 	if _, err := r.QueueMail(t.Context(), store.Mail{Kind: store.MailTest, To: "a@shop.example", Conv: conv}); err != nil {
 		t.Fatal(err)
 	}
 	tables, err := list(t.Context(), r.cold.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
-		`SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c ON c.name = 'conversation' WHERE t.type = 'table' AND t.name <> 'outbox'`)
+		`SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c ON c.name = 'conversation' WHERE t.type = 'table' AND t.name NOT IN ('outbox', 'offer')`)
 	if err != nil || len(tables) < 5 {
 		t.Fatal(tables, err)
 	}
@@ -66,6 +67,9 @@ func leavesNothing(t *testing.T, drop func(*rig) (store.Dropped, error)) {
 		if count(`SELECT count(*) FROM `+table+` WHERE conversation = ?`, conv) == 0 {
 			t.Errorf("the test says nothing about %s", table)
 		}
+	}
+	if count(`SELECT count(*) FROM offer`) != 0 {
+		t.Error("an offer has outlived the chat")
 	}
 	if count(`SELECT count(*) FROM message_words`) == 0 {
 		t.Error("the test says nothing about the search")

@@ -78,14 +78,23 @@ func (t *tx) groupSettings(group string) (g store.GroupSettings, err error) {
 // SetStatus implements store.Accounts.
 func (db *DB) SetStatus(ctx context.Context, agent string, s store.Status, accepting bool) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`UPDATE agent_state SET status = ?, accepting = ?, missed = 0 WHERE agent = ?`, string(s), accepting, agent))
+		if err := one(t.change(`UPDATE agent_state SET status = ?, accepting = ?, missed = 0 WHERE agent = ?`, string(s), accepting, agent)); err != nil {
+			return err
+		}
+		return t.tellPresence(store.Agent, agent)
 	})
 }
 
 // SetGone implements store.Accounts.
 func (db *DB) SetGone(ctx context.Context, agent string, at int64) error {
 	return db.write(ctx, func(t *tx) error {
-		return one(t.change(sqlGone, at, at == 0, agent))
+		if at == 0 {
+			if err := one(t.change(sqlGone, 0, true, agent)); err != nil {
+				return err
+			}
+			return t.appear(store.Agent, agent)
+		}
+		return t.vanish(t.me, &store.Presence{Kind: store.Agent, ID: agent}, at)
 	})
 }
 

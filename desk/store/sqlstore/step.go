@@ -35,6 +35,11 @@ func (t *tx) step(d *draft, in store.Input) error {
 			return err
 		}
 	}
+	if d.State == store.Assigned {
+		if err := t.exec(sqlDropOffer, d.ID); err != nil {
+			return err
+		}
+	}
 	if err := t.rollStep(&d.Conversation, &next, &change, in.Now); err != nil {
 		return err
 	}

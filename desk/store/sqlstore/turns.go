@@ -14,10 +14,10 @@ import (
 const (
 	turnColumns  = `t.id, t.conversation, t.seq, t.epoch, t.bot, t.bot_name, t.state, t.until`
 	sqlTurn      = `SELECT ` + turnColumns + ` FROM bot_turn t WHERE t.id = ?`
-	sqlBeginTurn = `INSERT INTO bot_turn (id, conversation, seq, epoch, bot, bot_name, state, created, until) VALUES (?, ?, ?, ?, ?, ?, 'asked', ?, 0)`
+	sqlBeginTurn = `INSERT INTO bot_turn (id, conversation, seq, epoch, bot, bot_name, state, created, until, node) VALUES (?, ?, ?, ?, ?, ?, 'asked', ?, 0, ?)`
 	sqlOpenTurns = ` WHERE t.state IN ('asked', 'accepted') `
 	sqlPending   = `SELECT ` + turnColumns + ` FROM bot_turn t JOIN conversation c ON c.id = t.conversation` + sqlOpenTurns +
-		`AND c.state = 'bot' AND c.epoch = t.epoch ORDER BY t.conversation, t.seq`
+		`AND c.state = 'bot' AND c.epoch = t.epoch AND (CAST(?1 AS TEXT) = '' OR t.node = ?1) ORDER BY t.conversation, t.seq`
 	sqlEvent = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND seq = ?`
 )
 
@@ -35,7 +35,7 @@ func (t *tx) saveTurn(d *draft) (store.Outcome, error) {
 	}
 	e := &d.events[len(d.events)-1]
 	out.Turn = e.ID
-	return out, t.exec(sqlBeginTurn, e.ID, d.ID, e.Seq, d.Epoch, d.Owner.ID, d.Owner.Name, e.Time)
+	return out, t.exec(sqlBeginTurn, e.ID, d.ID, e.Seq, d.Epoch, d.Owner.ID, d.Owner.Name, e.Time, t.db.Node())
 }
 
 // endTurns ends the turns of a bot that loses the conversation.
@@ -190,7 +190,7 @@ func (r *reader) BotTurn(ctx context.Context, id string) (store.Turn, error) {
 
 // BotPending implements store.Reader.
 func (r *reader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
-	turns, err := list(ctx, r.db, scanTurn, sqlPending)
+	turns, err := list(ctx, r.db, scanTurn, sqlPending, r.node)
 	if err != nil {
 		return nil, err
 	}

@@ -71,14 +71,15 @@ func (r *rig) reread(after int64, limit int) (all []store.Fed) {
 	}
 }
 
-// verifyFeed compares what was told with the rows: each part once, in order, without a hole, about the same.
+// verifyFeed compares what was told with the rows: each part once, in order, without a hole, about the same. What another
+// server has committed is not told.
 func (r *rig) verifyFeed() {
 	r.t.Helper()
 	r.behind()
-	told := r.feed.all()
+	told := slices.DeleteFunc(r.feed.all(), func(f store.Fed) bool { return r.shared && f.First > f.Last })
 	at := r.feed.from
 	for i := range told {
-		if told[i].First != at+1 || told[i].Last < told[i].First {
+		if told[i].First != at+1 && !(r.shared && told[i].First > at) || told[i].Last < told[i].First {
 			r.t.Errorf("part %d to %d comes after %d", told[i].First, told[i].Last, at)
 		}
 		at = told[i].Last
@@ -86,7 +87,7 @@ func (r *rig) verifyFeed() {
 	read := r.reread(r.feed.from, 64)
 	page, err := r.Cold().Outbox(r.t.Context(), 0, 1)
 	r.must(err)
-	if page.Last != at {
+	if page.Last != at && !r.shared {
 		r.t.Errorf("the feed has told %d of %d rows", at, page.Last)
 	}
 	for len(told) > 0 && told[0].First <= page.Floor {
@@ -94,6 +95,10 @@ func (r *rig) verifyFeed() {
 	}
 	for i := 0; len(read) > 0; i++ {
 		if len(told) == 0 || told[0].First > read[0].First {
+			if r.shared {
+				read = read[1:]
+				continue
+			}
 			r.t.Errorf("%+v has not been told", read[0])
 			return
 		}

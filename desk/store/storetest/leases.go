@@ -13,6 +13,7 @@ func (r *rig) beside() store.Store {
 	r.t.Helper()
 	s, err := r.b.Open(r.t.Context(), r.place, r.now)
 	r.must(err)
+	r.shared = true
 	r.t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			r.t.Error(err)

@@ -18,6 +18,8 @@ const (
 	mailWork    = "the sender of mails does this; its tests are those of desk/mail, with servers that fail"
 	noFlow      = "its tests are those of the pages of accounts (desk), which no chat meets"
 	fileWork    = "files are not written through the network that fails; their tests are those of desk and desk/files"
+	offerWork   = "an offer stands for half a minute, and ends with any change that the crash story looks at"
+	noOffer     = "the agents of the model pass chats on at once; the tests of offers are those of desk/hub"
 	noBot       = "a bot that answers over the network does this; its tests are those of desk/hub and desk/bot, with servers that fail"
 	onlySeveral = "only where there are several servers"
 	repair      = "an operator does this; it changes nothing, which the checks behind the run say"
@@ -27,6 +29,7 @@ const (
 func Proofs() []Proof {
 	return []Proof{
 		// Commands of conversations.
+		{"AcceptOffer", "", offerWork, noOffer},
 		{"AcceptTurn", "", "", noBot},
 		{"Append", "", "", ""},
 		{"Arrange", "", "", ""},
@@ -34,7 +37,9 @@ func Proofs() []Proof {
 		{"Audit", "", "", ""},
 		{"BotTurn", "", "", ""},
 		{"Leave", "", "", timer},
+		{"EndOffer", "", offerWork, noOffer},
 		{"LeftMessage", "", "", ""},
+		{"MakeOffer", "", offerWork, noOffer},
 		{"Move", "", "", ""},
 		{"Open", "", "", ""},
 		{"Rate", "", "", ""},
@@ -143,6 +148,11 @@ func Proofs() []Proof {
 		{"Reconcile", "", repair, ""},
 		{"Recount", "", repair, ""},
 		{"Claim", "LeaseRace is its race", "a lease ends by itself", onlySeveral},
+		{"AdoptTurns", "one server at a time does this", "what it has not adopted goes with the next call", onlySeveral},
+		{"Beat", oneRow, "a server says so again every few seconds", onlySeveral},
+		{"Bury", "one server at a time does this", "what it has not ended goes with the next call", onlySeveral},
+		{"EndNode", oneRow, "a server that has not said so counts as dead soon", onlySeveral},
+		{"SetHere", oneRow, "a server that dies has nobody connected any more", onlySeveral},
 		{"Release", "LeaseRace is its race", "a lease ends by itself", onlySeveral},
 		{"TrimOutbox", "takes away the rows that the check compares", "what was not trimmed goes with the next call", "rows are kept for days at least"},
 	}

@@ -16,7 +16,7 @@ import (
 
 // reads are the methods of a store that write nothing.
 func reads() []string {
-	return []string{"Background", "Close", "Cold", "Do", "Follow", "Hot", "ID", "OutboxNews", "Ready", "Stats"}
+	return []string{"Background", "Close", "Cold", "Do", "Follow", "Hot", "ID", "Node", "OutboxNews", "Ready", "Stats"}
 }
 
 // commands returns everything that writes: the types that are a store.Command, and the methods of a store.

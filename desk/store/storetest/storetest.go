@@ -51,7 +51,7 @@ func Run(t *testing.T, b Backend) {
 		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Lists", testLists}, {"ListsHoldStill", testListsHoldStill}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports}, {"ReportHistories", testReportHistories}, {"ReportRatings", testReportRatings}, {"ReportTargets", testReportTargets}, {"Silent", testSilent}, {"FirstAction", testFirstAction}, {"Greeting", testGreeting},
-		{"Identify", testIdentify}, {"Logins", testLogins}, {"Tickets", testTickets}, {"Leases", testLeases}, {"LeaseRace", testLeaseRace}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
+		{"Identify", testIdentify}, {"Logins", testLogins}, {"Tickets", testTickets}, {"Leases", testLeases}, {"LeaseRace", testLeaseRace}, {"Nodes", testNodes}, {"Presence", testPresence}, {"LostTurns", testLostTurns}, {"TrimWaits", testTrimWaits}, {"Offers", testOffers}, {"Factors", testFactors}, {"Invitations", testInvitations}, {"Identities", testIdentities}, {"PreChat", testPreChat},
 		{"Rules", testRules}, {"RuleQueueFull", testRuleQueueFull}, {"RuleLimits", testRuleLimits}, {"Skills", testSkills}, {"Statuses", testStatuses}, {"Priority", testPriority}, {"Snooze", testSnooze}, {"SnoozeEnds", testSnoozeEnds}, {"Targets", testTargets}, {"TargetsAtLast", testTargetsAtLast}, {"TargetsLookAway", testTargetsLookAway}, {"Relax", testRelax},
 		{"Keys", testKeys}, {"Filters", testFilters}, {"Conversations", testConversations}, {"Notices", testNotices},
 		{"LeftMessage", testLeftMessage}, {"LeftMessageRefused", testLeftMessageRefused}, {"LeftMessageAnswered", testLeftMessageAnswered}, {"Away", testAway},
@@ -70,15 +70,16 @@ func Run(t *testing.T, b Backend) {
 // rig is a store with a site, its group and two agents, lin and moe.
 type rig struct {
 	store.Store
-	b     Backend
-	place string
-	t     testing.TB
-	site  store.Site
-	lin   store.AgentAccount
-	moe   store.AgentAccount
-	feed  *followed
-	shift atomic.Int64 // nanoseconds that the store's clock is ahead
-	still atomic.Int64 // Unix milliseconds at which the store's clock stands, 0 = it goes
+	b      Backend
+	place  string
+	shared bool // there is another server, too
+	t      testing.TB
+	site   store.Site
+	lin    store.AgentAccount
+	moe    store.AgentAccount
+	feed   *followed
+	shift  atomic.Int64 // nanoseconds that the store's clock is ahead
+	still  atomic.Int64 // Unix milliseconds at which the store's clock stands, 0 = it goes
 }
 
 func openRig(t testing.TB, b Backend, place string) *rig {

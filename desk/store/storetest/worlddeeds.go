@@ -43,6 +43,13 @@ func chatDeeds() []deed {
 				}),
 			}
 		})},
+		{"MakeOffer", 6, false, command(func(w *world, at scene) store.Command {
+			return store.MakeOffer{Conv: at.conv.ID, From: at.actor, To: pick(w.rng, w.agents).ID, Note: "please", Rev: at.conv.Rev * int64(w.rng.IntN(2)), Expires: w.now().Add(time.Hour).UnixMilli()}
+		})},
+		{"AcceptOffer", 6, false, command(func(_ *world, at scene) store.Command { return store.AcceptOffer{Conv: at.conv.ID, By: at.actor} })},
+		{"EndOffer", 3, false, command(func(w *world, at scene) store.Command {
+			return store.EndOffer{Conv: at.conv.ID, ID: w.offerOf(at.conv.ID), End: store.OfferDeclined}
+		})},
 		{"Warn", 3, false, command(func(_ *world, at scene) store.Command {
 			return store.Warn{Conv: at.conv.ID, Seq: at.conv.LastSeq, Body: "still there?"}
 		})},

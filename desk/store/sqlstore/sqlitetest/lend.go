@@ -77,7 +77,7 @@ func takeIdle() *Lent {
 
 // Options are those of a store at a place.
 func Options(place string) sqlstore.Options {
-	o := sqlstore.Options{Path: place, Wait: Far, BusyTimeout: Far, Logger: slog.New(slog.DiscardHandler)}
+	o := sqlstore.Options{Path: place, Alone: true, Wait: Far, BusyTimeout: Far, Logger: slog.New(slog.DiscardHandler)}
 	if strings.HasPrefix(place, "postgres:") {
 		o.Path, o.URL = "", place
 	}
