@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 )
 
 func (r *rig) leads() bool { return r.theHub().router.duty.Load() != nil }
@@ -34,6 +36,13 @@ func (r *rig) left(conv string) int64 {
 		return e.left
 	}
 	return -1
+}
+
+// elsewhere lets somebody be connected to another server, too.
+func (r *rig) elsewhere(id string) {
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	r.hub.sessions.elsewhere[id] = true
 }
 
 func (r *rig) load(agent string) int {
@@ -311,4 +320,94 @@ func TestTwoHubsOffer(t *testing.T) {
 		defer one.hub.mu.Unlock()
 		return len(one.hub.queue.offers) == 0 && one.hub.queue.dir.open[conv].conv.Owner.ID == moe.ID
 	})
+}
+
+// TestElsewhereIsThere: the last connection to this server has ended, but there is one to another. Nobody is gone, and nobody is told so.
+func TestElsewhereIsThere(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	ann, account := r.customer(), r.account("lin", 5)
+	agent, second := r.agentClient(account), r.agent("moe")
+	r.ok(agent.Connected(r.ctx))
+	r.ok(second.Connected(r.ctx))
+	conv := r.open(ann, "human")
+	r.ok(agent.Take(r.ctx, conv))
+	r.event(ann, conv, state(store.Assigned))
+	contact := ann.Me().ID
+	r.elsewhere(account.ID)
+	r.elsewhere(contact)
+	offline := func(f desktest.Frame) bool {
+		var p proto.Presence
+		if f.T != "ev.presence" {
+			return false
+		}
+		f.Decode(&p)
+		return !p.Online
+	}
+	before := r.count(ann, offline)
+	agent.Close()
+	r.waitFor("the agent's session to end", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		return len(r.hub.sessions.agents[account.ID]) == 0 && !r.hub.queue.roster.members[account.ID].unsaved
+	})
+	if at := r.gone(account.ID); at != 0 {
+		t.Errorf("the agent is gone at %d", at)
+	}
+	if n := r.count(ann, offline) - before; n != 0 {
+		t.Errorf("the customer was told %d times that the agent is gone", n)
+	}
+	ann.Close()
+	r.waitFor("the customer's session to end", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		return len(r.hub.sessions.contacts[contact]) == 0
+	})
+	if at := r.left(conv); at != 0 {
+		t.Errorf("the customer left at %d", at)
+	}
+	if !r.hub.Connected(account.ID) || !r.hub.Online(contact) {
+		t.Error("somebody with a connection to another server has none")
+	}
+}
+
+// TestRoutesOnlyWhileItLeads: a server gives chats out only while it holds the lease for that.
+func TestRoutesOnlyWhileItLeads(t *testing.T) {
+	begin, ended := make(chan context.Context), make(chan struct{})
+	path := filepath.Join(t.TempDir(), "desk.db")
+	sqlitetest.Prepare(t, path)
+	r := beginRig(&rig{t: t, path: path, many: true, o: Options{
+		Limits: testLimits(), Routing: store.GroupSettings{Strategy: store.LeastBusy},
+		Hold: func(ctx context.Context, work func(context.Context)) {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case turn := <-begin:
+					work(turn)
+					ended <- struct{}{}
+				}
+			}
+		},
+	}})
+	account := r.account("lin", 10)
+	r.ok(r.agentClient(account).Connected(r.ctx))
+	waits := func(want int) {
+		t.Helper()
+		r.open(r.customer(), "human")
+		turns := r.hub.Counters.RouterTurns.Load()
+		r.hub.router.wake()
+		r.waitFor("a turn of the router", func() bool { return r.hub.Counters.RouterTurns.Load() > turns })
+		if got := r.load(account.ID); got != want {
+			t.Errorf("the agent has %d chats, want %d", got, want)
+		}
+	}
+	for waiting := range 3 {
+		waits(2 * waiting)
+		waits(2 * waiting)
+		turn, end := context.WithCancel(t.Context())
+		begin <- turn
+		r.waitFor("the customers to be served", func() bool { return r.load(account.ID) == 2*(waiting+1) })
+		end()
+		<-ended
+	}
 }

@@ -231,6 +231,28 @@ func TestOfferRaces(t *testing.T) {
 	}
 }
 
+// TestOfferOutlivesTheServer: a server that starts again knows what is offered. It is told to each session, and to none of them twice.
+func TestOfferOutlivesTheServer(t *testing.T) {
+	r := newOffering(t)
+	r.offer(r.moe)
+	all, err := r.db.Cold().Offers(r.ctx)
+	r.ok(err)
+	for range 3 {
+		r.hub.offerMoved(&all[0]) // as when the feed is read again
+	}
+	if n := r.count(r.moe, offerOf(r.conv)); n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+	r.halt()
+	r.startHub()
+	r.ok(r.moe.Connected(r.ctx))
+	r.waitFor("the offer to be told again", func() bool { return r.count(r.moe, offerOf(r.conv)) == 2 })
+	h := r.headOf(r.moe, "transfer.accept", r.conv, proto.Accept{})
+	if h.Owner == nil || h.Owner.Name != "moe" {
+		t.Errorf("%+v", h)
+	}
+}
+
 func (r *offering) stored() store.Conversation { return r.routeRig.conv(r.conv) }
 
 // What a supervisor may force, an agent may not; it is done at once and written down.

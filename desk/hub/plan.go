@@ -233,26 +233,25 @@ func (h *Hub) act(conv string, cmd store.Command) {
 
 // customerMoved notes that the last connection of a customer has ended, or that the first one has come.
 func (q *queue) customerMoved(contact string) {
-	at := int64(0)
-	if !q.sessions.customerThere(contact) {
-		at = q.o.Now().UnixMilli()
-	}
+	there, now := q.sessions.customerThere(contact), q.o.Now().UnixMilli()
 	for _, e := range q.dir.byContact[contact] {
-		e.left = at
+		switch {
+		case there:
+			e.left = 0
+		case e.left == 0:
+			e.left = now
+		}
 		q.replan(e)
 	}
 }
 
-// customerGone notes that the last connection of a customer to this server has ended, or that the first one has come, and
+// customerHere notes that the last connection of a customer to this server has ended, or that the first one has come, and
 // returns what must be stored.
-func (q *queue) customerGone(contact string, gone bool) (keep []store.Leave) {
+func (q *queue) customerHere(contact string) (keep []store.Leave) {
 	q.moves(contact)
-	if gone && q.sessions.elsewhere[contact] {
-		return nil
-	}
 	q.customerMoved(contact)
 	for _, e := range q.dir.byContact[contact] {
-		if e.conv.State == store.Queued && gone != e.leftKept {
+		if gone := e.left != 0; e.conv.State == store.Queued && gone != e.leftKept {
 			e.leftKept = gone
 			keep = append(keep, store.Leave{Conv: e.conv.ID, At: e.left})
 		}

@@ -261,7 +261,7 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 		h.queue.came(who)
 		h.o.Calls.Back(who.actor.ID)
 	default:
-		keep = h.queue.customerGone(who.actor.ID, false)
+		keep = h.queue.customerHere(who.actor.ID)
 	}
 	return keep, first, nil
 }
@@ -285,7 +285,7 @@ func (h *Hub) detach(s *Session) {
 			calls = h.queue.unheard(who.actor.ID, h.receipts)
 		}
 	default:
-		keep = h.queue.customerGone(who.actor.ID, true)
+		keep = h.queue.customerHere(who.actor.ID)
 	}
 	h.mu.Unlock()
 	h.call(calls)

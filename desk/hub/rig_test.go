@@ -241,7 +241,9 @@ func (r *rig) startHub() {
 		o.Routing.Strategy = store.Manual // most tests are not about the router
 	}
 	o.Now = o.clock()
-	o.Hold = lease.Options{Store: r.fault, Life: time.Second, Logger: slog.New(slog.DiscardHandler)}.Hold("router")
+	if o.Hold == nil {
+		o.Hold = lease.Options{Store: r.fault, Life: time.Second, Logger: slog.New(slog.DiscardHandler)}.Hold("router")
+	}
 	secret, err := r.db.Secret(r.ctx, "tickets")
 	r.ok(err)
 	o.Tickets, err = auth.NewTickets(secret, o.Now)
