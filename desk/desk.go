@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		path = datadir.Database(d.o.DataDir)
 	}
 	db, err := sqlstore.Open(ctx, sqlstore.Options{
-		Path: path, URL: d.o.Store, Alone: true, InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
+		Path: path, URL: d.o.Store, Alone: path != "", Several: path == "", InOrder: d.lock.InOrder, Mail: d.o.Mail.On(), Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
 	})
 	if err != nil {
 		return err
@@ -172,7 +173,11 @@ func (d *Desk) openFiles(ctx context.Context) error {
 	}
 	o := &d.o.Uploads
 	d.links = files.NewLinks(key, d.o.Now)
-	d.files, err = files.Open(files.Options{Dir: datadir.Files(d.o.DataDir), MaxSize: o.MaxSize, MinFree: o.MinFree, Types: o.Types})
+	shared := d.o.Store != ""
+	d.files, err = files.Open(files.Options{Dir: cmp.Or(d.o.Files, datadir.Files(d.o.DataDir)), Shared: shared, MaxSize: o.MaxSize, MinFree: o.MinFree, Types: o.Types})
+	if err == nil && shared {
+		err = d.files.Belongs(func(id string) (string, error) { return d.store.FilesAt(ctx, id) })
+	}
 	if err != nil {
 		return err
 	}
@@ -187,7 +192,8 @@ func (d *Desk) openFiles(ctx context.Context) error {
 func (d *Desk) seed(ctx context.Context) error {
 	const site, login = "demo", "agent"
 	if _, err := d.store.Cold().SiteByKey(ctx, site); errors.Is(err, store.ErrNotFound) {
-		if _, err := d.store.CreateSite(ctx, store.Site{Key: site, Name: "Demo site", BotName: "Eddy", Settings: store.SiteSettings{RateChat: true}}); err != nil {
+		_, err := d.store.CreateSite(ctx, store.Site{Key: site, Name: "Demo site", BotName: "Eddy", Settings: store.SiteSettings{RateChat: true}})
+		if err != nil && !errors.Is(err, store.ErrExists) { // another server that starts, too
 			return err
 		}
 	} else if err != nil {
@@ -201,7 +207,11 @@ func (d *Desk) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.store.CreateAgent(ctx, store.AgentAccount{Login: login, Name: "Agent", Password: hash, Capacity: demoCapacity, Role: perm.Admin}); err != nil {
+	_, err = d.store.CreateAgent(ctx, store.AgentAccount{Login: login, Name: "Agent", Password: hash, Capacity: demoCapacity, Role: perm.Admin})
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return nil
+	case err != nil:
 		return err
 	}
 	d.firstLogin, d.firstPassword = login, password

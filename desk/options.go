@@ -24,7 +24,8 @@ import (
 // Options configure a Desk. The zero value works.
 type Options struct {
 	DataDir string // default "desk-data"; created when missing
-	Store   string // postgres://user@host/database: a PostgreSQL database instead of a file in DataDir
+	Store   string // postgres://user@host/database: a PostgreSQL database instead of a file in DataDir; several Desks may have the same
+	Files   string // directory of the uploaded files, which Desks with the same Store share; default one in DataDir
 	Addr    string // host:port to listen on, default "127.0.0.1:8080"
 
 	Loops    int    // worker loops of the engine, 0 = GOMAXPROCS
@@ -127,6 +128,9 @@ func (o *Options) check() error {
 	}
 	if o.Mail.On() && o.PublicURL == "" {
 		return errors.New("desk: Mail needs PublicURL, because mails have links")
+	}
+	if o.Files != "" && o.Store == "" {
+		return errors.New("desk: Files needs a Store, because the files of a database file are in DataDir")
 	}
 	return CheckSSO(o.SSO, o.PublicURL, o.PasswordLogin)
 }

@@ -29,6 +29,7 @@ var (
 // Options configure a Store. Dir is required.
 type Options struct {
 	Dir     string   // created when missing
+	Shared  bool     // other processes may have it open, too
 	MaxSize int64    // bytes of one file, default 20 MiB
 	MinFree int64    // bytes that must stay free on the disk, default 256 MiB; negative: not checked
 	Types   []string // media types that are taken, default Types()
@@ -37,7 +38,7 @@ type Options struct {
 }
 
 // Store keeps files in a directory of its own. A file is there under its random name, whole and synchronised, or not at
-// all. Any goroutine may use a Store. Only one process may have a directory open.
+// all. Any goroutine may use a Store.
 type Store struct {
 	o        Options
 	incoming atomic.Int64  // bytes that running uploads may still write
@@ -64,7 +65,7 @@ const (
 	syncsAtOnce = 2
 )
 
-// Open makes the directory and removes files that an earlier process was receiving when it died.
+// Open makes the directory and removes files that an earlier process was receiving when it died. Of a directory that is shared, a Keeper does that.
 func Open(o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("files: Options.Dir is empty")
@@ -87,6 +88,9 @@ func Open(o Options) (*Store, error) {
 	s := &Store{o: o, syncing: make(chan struct{}, syncsAtOnce)}
 	if err := os.MkdirAll(s.incomingDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("files: directory %s cannot be made: %w: give this user write access, or choose another data directory", o.Dir, err)
+	}
+	if o.Shared { // another process may just be receiving some
+		return s, nil
 	}
 	if err := s.Sweep(time.Now().Add(time.Hour)); err != nil {
 		return nil, err

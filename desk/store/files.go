@@ -70,6 +70,8 @@ type Files interface {
 	DropClosed(ctx context.Context, site string, before int64, limit int) (Dropped, error)
 	// Secret returns a random key of 32 bytes that is kept with the data. The key is made when it is first asked for.
 	Secret(ctx context.Context, name string) ([]byte, error)
+	// FilesAt notes the id of the directory that has the bytes of the files, unless one is known, and returns the one that is.
+	FilesAt(ctx context.Context, id string) (string, error)
 }
 
 // Dropped is what one call of DropClosed has removed.

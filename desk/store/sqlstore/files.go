@@ -125,26 +125,31 @@ func (db *DB) DropLoose(ctx context.Context, before int64, limit int) ([]store.A
 func (db *DB) Secret(ctx context.Context, name string) ([]byte, error) {
 	fresh := make([]byte, secretBytes)
 	_, _ = rand.Read(fresh) // never fails
-	kept := make(chan string, 1)
-	err := db.write(ctx, func(t *tx) error {
-		if err := t.exec(`INSERT INTO setting (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, "secret."+name, hex.EncodeToString(fresh)); err != nil {
-			return err
-		}
-		var value string
-		if err := t.row(`SELECT value FROM setting WHERE key = ?`, "secret."+name).Scan(&value); err != nil {
-			return err
-		}
-		kept <- value
-		return nil
-	})
+	kept, err := db.setOnce(ctx, "secret."+name, hex.EncodeToString(fresh))
 	if err != nil {
 		return nil, err
 	}
-	key, err := hex.DecodeString(<-kept)
+	key, err := hex.DecodeString(kept)
 	if err == nil && len(key) != secretBytes {
 		err = errors.New("store: secret " + name + " has another length")
 	}
 	return key, err
+}
+
+// FilesAt implements store.Files.
+func (db *DB) FilesAt(ctx context.Context, id string) (string, error) {
+	return db.setOnce(ctx, "files_at", id)
+}
+
+// setOnce stores a setting unless there is one, and returns the one that is stored.
+func (db *DB) setOnce(ctx context.Context, key, value string) (string, error) {
+	return written(ctx, db, func(t *tx) (kept string, err error) {
+		if err := t.exec(`INSERT INTO setting (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, value); err != nil {
+			return "", err
+		}
+		err = t.row(`SELECT value FROM setting WHERE key = ?`, key).Scan(&kept)
+		return kept, err
+	})
 }
 
 // bind makes files part of a message. They must be the sender's own, of the same conversation, and not sent before.

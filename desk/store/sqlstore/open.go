@@ -26,6 +26,7 @@ type Options struct {
 	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
 	Mail        bool               // queue what agents write to customers who wait for it by mail; without a reader it would only pile up
 	Alone       bool               // PostgreSQL: no other process with Alone has the database, and those without are not told at once what this one commits; of a file its directory's lock says so
+	Several     bool               // PostgreSQL: this process is one of several servers, none of which has Alone
 	InOrder     bool               // the file is as it was when it was last closed: Open then does not read all of it
 	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB
 	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database

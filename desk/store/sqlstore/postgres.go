@@ -129,7 +129,36 @@ func (p *postgres) prepare(ctx context.Context) (err error) {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, pgMigration); err != nil {
 		return err
 	}
-	return migrate(ctx, conn, &postgresDialect, p.place(), p.o)
+	done, err := p.unused(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrate(ctx, conn, &postgresDialect, p.place(), p.o), done())
+}
+
+// unused keeps Desks away from a database with an older schema until done is called, and refuses one that a Desk uses.
+func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() error, err error) {
+	done = func() error { return nil }
+	all, err := loadMigrations(&postgresDialect)
+	if err != nil {
+		return done, err
+	}
+	have, err := schemaVersion(ctx, conn, &postgresDialect, p.place(), newest(all))
+	if err != nil || have == 0 || have == newest(all) {
+		return done, err
+	}
+	var mine bool
+	if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, pgAlone).Scan(&mine); err != nil {
+		return done, err
+	}
+	if !mine {
+		return done, &ownError{fmt.Sprintf("postgres: database %s has schema version %d, this program needs %d, and a Desk of another version uses it: stop that one, and the others of its version",
+			p.place(), have, newest(all))}
+	}
+	return func() error {
+		_, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, pgAlone)
+		return err
+	}, nil
 }
 
 // reader implements engine.
@@ -141,16 +170,23 @@ func (p *postgres) reader(n int, class readerClass) (*sql.DB, error) {
 	return p.pool(n, settings), nil
 }
 
-// claim makes the database this process's alone, if Options.Alone asks for it, until the connection ends.
+// claim makes the database this process's alone, or keeps others from that, as Options.Alone and Options.Several say, until
+// the connection ends.
 func (p *postgres) claim(ctx context.Context, conn *pgx.Conn) error {
-	if !p.o.Alone {
+	var lock string
+	switch {
+	case p.o.Alone:
+		lock = `SELECT pg_try_advisory_lock($1)`
+	case p.o.Several:
+		lock = `SELECT pg_try_advisory_lock_shared($1)`
+	default:
 		return nil
 	}
-	var mine bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, pgAlone).Scan(&mine); err != nil || mine {
+	var got bool
+	if err := conn.QueryRow(ctx, lock, pgAlone).Scan(&got); err != nil || got {
 		return err
 	}
-	return &ownError{fmt.Sprintf("postgres: database %s is in use by another Desk: stop that one", p.place())}
+	return &ownError{fmt.Sprintf("postgres: database %s is in use by another Desk, and one of the two shares it with none: stop that one", p.place())}
 }
 
 // place names the database without the password.

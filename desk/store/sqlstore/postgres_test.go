@@ -63,13 +63,19 @@ func onPostgres(t *testing.T, o Options) *DB {
 	return db
 }
 
-// TestPostgresAlone: one process with Alone at a time, beside any number of others.
+// TestPostgresAlone: one process with Alone at a time, or any number with Several, beside any number of others.
 func TestPostgresAlone(t *testing.T) {
 	url := freshPostgres(t)
 	first := onPostgres(t, Options{URL: url, Alone: true})
-	if _, err := Open(t.Context(), Options{URL: url, Alone: true}); err == nil || !strings.Contains(err.Error(), "in use by another Desk") {
-		t.Errorf("a second one: %v", err)
+	refused := func(o Options) {
+		t.Helper()
+		o.URL = url
+		if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in use by another Desk") {
+			t.Errorf("%+v beside another: %v", o, err)
+		}
 	}
+	refused(Options{Alone: true})
+	refused(Options{Several: true})
 	other := onPostgres(t, Options{URL: url})
 	ticket := store.Token{1}
 	for range 2 {
@@ -83,7 +89,45 @@ func TestPostgresAlone(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
+	several := []*DB{onPostgres(t, Options{URL: url, Several: true}), onPostgres(t, Options{URL: url, Several: true})}
+	refused(Options{Alone: true})
+	for _, db := range several {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	onPostgres(t, Options{URL: url, Alone: true})
+}
+
+// TestPostgresUsedByOlder: the schema of a database that a Desk uses is left alone. When that one has stopped, it is brought up to date.
+func TestPostgresUsedByOlder(t *testing.T) {
+	url := freshPostgres(t)
+	for _, o := range []Options{{Alone: true}, {Several: true}} {
+		o.URL = url
+		older := onPostgres(t, o)
+		if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
+			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version = 29`), tx.exec(`DROP TABLE offer`))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, newer := range []Options{{}, {Several: true}, {Alone: true}} {
+			newer.URL = url
+			if _, err := Open(t.Context(), newer); err == nil || !strings.Contains(err.Error(), "schema version 28") || !strings.Contains(err.Error(), "stop that one") {
+				t.Errorf("%+v beside an older one: %v", newer, err)
+			}
+		}
+		if err := older.Close(); err != nil {
+			t.Error(err)
+		}
+		var from, to int
+		newer := onPostgres(t, Options{URL: url, Several: true, Migrating: func(a, b int) { from, to = a, b }})
+		if _, err := newer.Cold().Offers(t.Context()); err != nil || from != 28 || to != 29 {
+			t.Errorf("from %d to %d, %v", from, to, err)
+		}
+		if err := newer.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestPostgresCrashes: while the server is gone commands are refused in time and Ready says so; when it is back the store

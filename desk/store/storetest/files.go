@@ -236,3 +236,26 @@ func testSecret(t *testing.T, r *rig) {
 		t.Errorf("%x, again %x, another %x", one, two, other)
 	}
 }
+
+// testFilesAt: the first directory counts, whoever asks next.
+func testFilesAt(t *testing.T, r *rig) {
+	ids := make(chan string, 8)
+	for i := range cap(ids) {
+		go func() {
+			id, err := r.FilesAt(t.Context(), fmt.Sprint("directory ", i))
+			if err != nil {
+				t.Error(err)
+			}
+			ids <- id
+		}()
+	}
+	first := <-ids
+	for range cap(ids) - 1 {
+		if id := <-ids; id != first || id == "" {
+			t.Errorf("%q and %q", first, id)
+		}
+	}
+	if id, err := r.FilesAt(t.Context(), "another"); id != first || err != nil {
+		t.Errorf("%q %v, want %q", id, err, first)
+	}
+}

@@ -69,6 +69,7 @@ func Proofs() []Proof {
 		{"AddAttachment", "", "", fileWork},
 		{"DecideAttachment", "", "", fileWork},
 		{"DropClosed", "", "what it has not removed yet goes with the next call; EraseMore is killed, and EraseAgain and the erasing of a person go on", "conversations are kept for days at least"},
+		{"FilesAt", "FilesAt is its race", "a server that starts again asks again", fileWork},
 		{"DropLoose", "", "what it has not removed goes with the next call", fileWork},
 		{"Secret", "", "", fileWork},
 

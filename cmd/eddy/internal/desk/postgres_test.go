@@ -37,7 +37,11 @@ func TestDeskOnPostgres(t *testing.T) {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	cmdtest.ExpectFailure(t, []string{"desk", "--addr", "127.0.0.1:0", "--data", other, "--store", url}, "in use", "another Desk")
+	second := []string{"desk", "--addr", "127.0.0.1:0", "--data", other, "--store", url}
+	cmdtest.ExpectFailure(t, second, "another directory than "+filepath.Join(other, "files"), "--files")
+	q := cmdtest.StartServer(t, append(second, "--files", filepath.Join(data, "files"))...)
+	greet(t, q.Addr, account[1], account[2])
+	q.Stop()
 	p.Stop()
 	if out, errs, code := cmdtest.Run(t, "desk", "recount", "--data", data, "--store", url); code != 0 || !strings.Contains(out, "are right") {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
@@ -50,6 +54,7 @@ func TestDeskOnPostgres(t *testing.T) {
 	cmdtest.ExpectFailure(t, []string{"desk", "migrate", "--data", data, "--to", url}, "has the data", "empty one")
 	cmdtest.ExpectFailure(t, []string{"desk", "backup", "--data", data, "--store", url}, "--store", "pg_dump")
 	cmdtest.ExpectFailure(t, []string{"desk", "restore", "--data", data, "--store", url, "--from", "x"}, "--store", "pg_restore")
+	cmdtest.ExpectFailure(t, []string{"desk", "--data", data, "--files", data}, "--files", "--store")
 	cmdtest.ExpectFailure(t, []string{"desk", "--data", data, "--store", "mysql://x"}, "mysql://x", "postgres://")
 	cmdtest.ExpectFailure(t, []string{"desk", "--addr", "127.0.0.1:0", "--data", data, "--store", "postgres://desk:secret@127.0.0.1:1/desk?sslmode=disable"}, "127.0.0.1:1", "can be reached")
 }
