@@ -2,6 +2,7 @@ package desk
 
 import (
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,6 +63,110 @@ func (c *nodes) base() string {
 	return "http://" + there[rand.IntN(len(there))].Addr
 }
 
+// at is a program that talks to one of the servers only.
+func (c *nodes) at(i int) *desktest.Web {
+	return desktest.NewWeb(func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.all[i] == nil {
+			return "http://127.0.0.1:1"
+		}
+		return "http://" + c.all[i].Addr
+	})
+}
+
+// shared moves a new desk to a database, and starts servers on it.
+func shared(t *testing.T, n int) (c *nodes, account []string) {
+	t.Helper()
+	url := pgtest.Database(t, nil)
+	data, account := cmdtest.MadeDesk(t)
+	if out, errs, code := cmdtest.Run(t, "desk", "migrate", "--data", data, "--to", url); code != 0 || !strings.Contains(out, "all check sums agree") {
+		t.Fatalf("exit code %d, %q, %q", code, out, errs)
+	}
+	return startNodes(t, n, "--store", url, "--files", filepath.Join(data, "files")), account
+}
+
+// TestNodesAreOneDesk is an ordinary day with two servers: a customer at one, an agent at the other, a file, and a server that is stopped and comes back
+// while they talk.
+func TestNodesAreOneDesk(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	c, account := shared(t, 2)
+	one, two := c.at(0), c.at(1)
+	defer one.CloseIdle()
+	defer two.CloseIdle()
+	agent := two.Agent(account[1], account[2])
+	defer agent.Close()
+	if err := agent.Connected(ctx); err != nil {
+		t.Fatal(err)
+	}
+	visitor := new(desktest.Visitor)
+	customer := one.CustomerBy("demo", visitor)
+	defer customer.Close()
+	conv, err := customer.Open(ctx, "human")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The router is at the first server, and gives the chat to the agent at the second one.
+	if _, err := agent.Event(ctx, conv, func(f desktest.Frame) bool { return f.T == "ev.state" }); err != nil {
+		t.Fatal(err)
+	}
+	hears := func(who *desktest.Client, text string) {
+		t.Helper()
+		if _, err := who.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == text }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	customer.Send(conv, "hello")
+	hears(agent, "hello")
+	agent.Send(conv, "good day")
+	hears(customer, "good day")
+
+	const content = "the text of a file"
+	f, err := one.Upload(ctx, visitor.Token(), conv, "note.txt", strings.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := customer.SendFiles(ctx, conv, "a file", f.ID); err != nil {
+		t.Fatal(err)
+	}
+	hears(agent, "a file")
+	links, err := agent.Links(ctx, f.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, web := range []*desktest.Web{one, two} {
+		if resp, got, err := web.Get(ctx, links.Links[f.ID], nil); err != nil || resp.StatusCode != http.StatusOK || string(got) != content {
+			t.Errorf("the file from server %d: %+v, %q, %v", i+1, resp, got, err)
+		}
+	}
+
+	c.end(0).Stop() // the customer's server, which leads
+	agent.Send(conv, "are you there?")
+	c.start(0)
+	hears(customer, "are you there?")
+	customer.Send(conv, "I am")
+	hears(agent, "I am")
+	second := one.Customer("demo")
+	defer second.Close()
+	next, err := second.Open(ctx, "human")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := agent.Event(ctx, next, func(f desktest.Frame) bool { return f.T == "ev.state" }); err != nil {
+		t.Fatal("the chat was not given to the agent by the server that is left:", err)
+	}
+	if err := agent.EndConv(ctx, conv, "done"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := customer.Event(ctx, conv, func(f desktest.Frame) bool { return f.T == "ev.state" && strings.Contains(string(f.D), `"closed"`) }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		c.end(i).Stop()
+	}
+}
+
 // TestNodesKilled runs three servers on one database, and kills one after the other with SIGKILL while customers and an agent send. Each
 // connection goes to any of them. In the end every message is stored once, as TestKillLosesNothing has it.
 func TestNodesKilled(t *testing.T) {
@@ -75,12 +180,7 @@ func TestNodesKilled(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	ctx := testkit.Context(t)
-	url := pgtest.Database(t, nil)
-	data, account := cmdtest.MadeDesk(t)
-	if out, errs, code := cmdtest.Run(t, "desk", "migrate", "--data", data, "--to", url); code != 0 || !strings.Contains(out, "all check sums agree") {
-		t.Fatalf("exit code %d, %q, %q", code, out, errs)
-	}
-	c := startNodes(t, servers, "--store", url, "--files", filepath.Join(data, "files"))
+	c, account := shared(t, servers)
 	web := desktest.NewWeb(c.base)
 	defer web.CloseIdle()
 	agent := web.Agent(account[1], account[2])
