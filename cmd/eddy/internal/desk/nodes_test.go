@@ -209,3 +209,69 @@ func TestNodesKilled(t *testing.T) {
 		c.end(i).Stop()
 	}
 }
+
+// TestNodePaused stops a server with SIGSTOP while it has an agent. The other one says that the agent is gone, and goes on. When the first one goes on,
+// its agent is back, and nothing is lost.
+func TestNodePaused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for 20 s until the other server takes over")
+	}
+	t.Parallel()
+	ctx := testkit.Context(t)
+	c, account := shared(t, 2)
+	one, two := c.at(0), c.at(1)
+	defer one.CloseIdle()
+	defer two.CloseIdle()
+	agent := one.Agent(account[1], account[2])
+	defer agent.Close()
+	if err := agent.Connected(ctx); err != nil {
+		t.Fatal(err)
+	}
+	customer := two.Customer("demo")
+	defer customer.Close()
+	conv, err := customer.Open(ctx, "human")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Take(ctx, conv); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := customer.Event(ctx, conv, func(f desktest.Frame) bool { return f.T == "ev.state" && strings.Contains(string(f.D), `"assigned"`) }); err != nil {
+		t.Fatal(err)
+	}
+	c.all[0].Signal(syscall.SIGSTOP)
+	customer.Send(conv, "hello?")
+	online := func(want string) {
+		t.Helper()
+		testkit.Eventually(t, "the customer to be told that the agent is online: "+want, func() bool {
+			last := ""
+			for _, f := range customer.Others() {
+				if f.T == "ev.presence" {
+					last = string(f.D)
+				}
+			}
+			return strings.Contains(last, `"online":`+want)
+		})
+	}
+	online("false")
+	waiting := two.Customer("demo")
+	defer waiting.Close()
+	if _, err := waiting.Open(ctx, "human"); err != nil {
+		t.Fatal(err)
+	}
+	if err := customer.Flushed(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.all[0].Signal(syscall.SIGCONT)
+	if _, err := agent.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == "hello?" }); err != nil {
+		t.Fatal(err)
+	}
+	agent.Send(conv, "here I am again")
+	if _, err := customer.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == "here I am again" }); err != nil {
+		t.Fatal(err)
+	}
+	online("true")
+	for i := range 2 {
+		c.end(i).Stop()
+	}
+}
