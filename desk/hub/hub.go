@@ -181,7 +181,9 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	h.ticker.stop()
 	h.receipts.stop(ctx)
 	errs := []error{err, bots}
-	if err := h.o.Store.EndNode(ctx); err != nil {
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.o.Limits.CommandAge)
+	defer cancel()
+	if err := h.o.Store.EndNode(ending); err != nil {
 		h.o.Logger.Warn("desk: the other servers could not be told that this one ends, and notice it later", "err", err)
 	}
 	for _, p := range []*executor.Pool{h.botPool, h.customerPool, h.agentPool} {
