@@ -13,7 +13,7 @@ const (
 	sqlOfferOf   = `SELECT ` + offerColumns + ` FROM offer o WHERE o.conversation = ?`
 	sqlDropOffer = `DELETE FROM offer WHERE conversation = ?`
 	sqlAddOffer  = `INSERT INTO offer (conversation, id, from_id, from_name, to_id, to_name, note, rev, expires, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')`
-	sqlEndOffer  = `UPDATE offer SET ended = ? WHERE conversation = ? AND id = ? AND ended = ''`
+	sqlEndOffer  = `UPDATE offer SET ended = ? WHERE conversation = ? AND id = ?`
 )
 
 func scanOffer(r scanner) (o store.Offer, err error) {

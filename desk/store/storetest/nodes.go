@@ -69,10 +69,15 @@ func testNodes(t *testing.T, r *rig) {
 	r.bury() // not itself
 	r.beat(false, r)
 	r.beat(true, other)
+	third := r.beside()
+	r.beat(true, third)
 	r.must(other.EndNode(ctx))
-	r.bury()
+	r.must(third.EndNode(ctx))
+	if n := r.bury(); n != 3 {
+		t.Errorf("two servers were buried with %d calls", n)
+	}
 	r.beat(false, r)
-	r.beat(true, other)
+	r.beat(true, other, third)
 }
 
 // testPresence: somebody is connected while one server says so and lives. The others are told of every change.

@@ -46,6 +46,9 @@ func TestDeskOnPostgres(t *testing.T) {
 	if out, errs, code := cmdtest.Run(t, "desk", "recount", "--data", data, "--store", url); code != 0 || !strings.Contains(out, "are right") {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
 	}
+	if made, err := filepath.Glob("postgres:*"); err != nil || len(made) > 0 {
+		t.Errorf("the address of the database was taken for a directory: %q %v", made, err)
+	}
 	again := cmdtest.StartServer(t, args...)
 	again.WaitOutput(again.Out, regexp.MustCompile(`/console\n`))
 	greet(t, again.Addr, account[1], account[2])

@@ -21,7 +21,7 @@ func newRecount(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			if _, err := desk.inspect(cmd.Context()); err != nil {
 				return err
 			}
-			dir, err := datadir.Lock(cmd.Context(), desk.place())
+			dir, err := datadir.Lock(cmd.Context(), desk.data)
 			if err != nil {
 				return err
 			}
