@@ -41,6 +41,7 @@ type Desk struct {
 	hasher *auth.Hasher
 	files  *files.Store
 	keeper *files.Keeper
+	limits *limits       // nil = this server is alone
 	sso    *sso.Provider // nil = none
 	hooks  *hooks.Hooks
 	links  *files.Links
@@ -104,6 +105,9 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.openPush(ctx); err != nil {
 		return err
 	}
+	if err := d.openLimits(ctx); err != nil {
+		return err
+	}
 	secret, err := d.store.Secret(ctx, "tickets")
 	if err != nil {
 		return err
@@ -112,7 +116,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
 	if err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.front, err = front.New(ctx, front.Options{
-		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
+		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Shared: d.limits.counting(), Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
 		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
@@ -248,6 +252,7 @@ func (d *Desk) Start(ctx context.Context) error {
 	if err := d.keeper.Start(ctx); err != nil {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
+	d.limits.start()
 	d.post.Start()
 	if err := d.push.Start(); err != nil {
 		return err
@@ -337,6 +342,7 @@ func (d *Desk) end(ctx context.Context) {
 	}
 	d.drainErr = errors.Join(drain...)
 	d.keeper.Stop()
+	d.limits.stop()
 	d.post.Stop()
 	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.push.Stop(), d.closeData())
 }

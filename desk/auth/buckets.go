@@ -13,8 +13,11 @@ type Buckets struct {
 	burst float64
 	max   int
 
-	mu   sync.Mutex
-	keys map[string]bucket
+	shared *Shared // nil = they count for this server alone
+
+	mu    sync.Mutex
+	keys  map[string]bucket
+	spent map[string]float64 // what the others are not told yet, by key
 }
 
 type bucket struct {
@@ -35,16 +38,10 @@ func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	if b.burst <= 0 {
 		return 0
 	}
+	key = b.id(key)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k, known := b.keys[key]
-	if !known {
-		if len(b.keys) >= b.max {
-			b.sweep(now)
-		}
-		k = bucket{tokens: b.burst, at: now}
-	}
-	k = b.filled(k, now)
+	k := b.bucket(key, now)
 	if k.tokens < 1 {
 		b.keys[key] = k
 		if b.rate <= 0 {
@@ -54,16 +51,31 @@ func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	}
 	k.tokens--
 	b.keys[key] = k
+	b.tell(key, 1)
 	return 0
+}
+
+// bucket returns the bucket of a key as it is now. b.mu is held.
+func (b *Buckets) bucket(key string, now time.Time) bucket {
+	k, known := b.keys[key]
+	if !known {
+		if len(b.keys) >= b.max {
+			b.sweep(now)
+		}
+		k = bucket{tokens: b.burst, at: now}
+	}
+	return b.filled(k, now)
 }
 
 // Return gives back a token that was taken in vain.
 func (b *Buckets) Return(key string) {
+	key = b.id(key)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k, ok := b.keys[key]; ok {
 		k.tokens = min(k.tokens+1, b.burst)
 		b.keys[key] = k
+		b.tell(key, -1)
 	}
 }
 

@@ -45,12 +45,13 @@ const (
 	addressEvery = 30 * time.Second
 )
 
-// NewThrottle returns a throttle that reads the time from now.
-func NewThrottle(now func() time.Time) *Throttle {
+// NewThrottle returns a throttle that reads the time from now. The allowances of accounts and addresses are those of all
+// servers that share.
+func NewThrottle(now func() time.Time, shared *Shared) *Throttle {
 	return &Throttle{
 		now: now, keys: make(map[string]*attempts),
-		accounts:  NewBuckets(1/accountEvery.Seconds(), perAccount, maxThrottled),
-		addresses: NewBuckets(1/addressEvery.Seconds(), perAddress, maxThrottled),
+		accounts:  shared.Count("logins of an account", NewBuckets(1/accountEvery.Seconds(), perAccount, maxThrottled)),
+		addresses: shared.Count("logins of an address", NewBuckets(1/addressEvery.Seconds(), perAddress, maxThrottled)),
 	}
 }
 

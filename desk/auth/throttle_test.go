@@ -29,7 +29,7 @@ func TestThrottleDelayGrows(t *testing.T) {
 	for name, a := range map[string]Attempt{"an address": from("lin", "1.2.3.4"), "a device": {Account: "lin", Address: "1.2.3.4", Device: "d"}} {
 		t.Run(name, func(t *testing.T) {
 			c := &clock{t: time.Unix(1e9, 0)}
-			th := NewThrottle(c.now)
+			th := NewThrottle(c.now, nil)
 			fail(t, th, freeAttempts, func(int) Attempt { return a })
 			for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 				want *= time.Second
@@ -56,7 +56,7 @@ func TestThrottleDelayGrows(t *testing.T) {
 // What others do elsewhere delays nobody until the account's allowance is used up, and never a known device.
 func TestThrottleOthersDoNotLock(t *testing.T) {
 	c := &clock{t: time.Unix(1e9, 0)}
-	th := NewThrottle(c.now)
+	th := NewThrottle(c.now, nil)
 	fail(t, th, 6, func(i int) Attempt { return from("lin", i) })
 	if w := th.Begin(from("lin", "home")); w != 0 {
 		t.Fatalf("after six guesses elsewhere: wait %v", w)
@@ -95,7 +95,7 @@ func TestThrottleOthersDoNotLock(t *testing.T) {
 // An address has an allowance for all accounts, and a refused attempt takes nothing from anybody.
 func TestThrottlePerAddress(t *testing.T) {
 	c := &clock{t: time.Unix(1e9, 0)}
-	th := NewThrottle(c.now)
+	th := NewThrottle(c.now, nil)
 	fail(t, th, perAddress, func(i int) Attempt { return from(fmt.Sprint("account", i), "1.2.3.4") })
 	for range 2 * perAccount {
 		if w := th.Begin(from("lin", "1.2.3.4")); w != addressEvery {
@@ -116,7 +116,7 @@ func TestThrottlePerAddress(t *testing.T) {
 }
 
 func TestThrottleCancelTakesBack(t *testing.T) {
-	th := NewThrottle((&clock{t: time.Unix(1e9, 0)}).now)
+	th := NewThrottle((&clock{t: time.Unix(1e9, 0)}).now, nil)
 	for _, a := range []Attempt{from("lin", "1.2.3.4"), {Device: "d"}} {
 		for i := range 2 * perAccount {
 			if w := th.Begin(a); w != 0 {
@@ -130,7 +130,7 @@ func TestThrottleCancelTakesBack(t *testing.T) {
 
 // Names and addresses without end do not fill the memory, and lock nobody out.
 func TestThrottleIsBounded(t *testing.T) {
-	th := NewThrottle((&clock{t: time.Unix(1e9, 0)}).now)
+	th := NewThrottle((&clock{t: time.Unix(1e9, 0)}).now, nil)
 	long := strings.Repeat("x", 10_000)
 	for i := range maxThrottled + 1 {
 		fail(t, th, 1, func(int) Attempt { return from(fmt.Sprint(i, long), i) })

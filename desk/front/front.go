@@ -30,6 +30,7 @@ type Options struct {
 	Store   store.Store
 	Hub     *hub.Hub
 	Hasher  *auth.Hasher
+	Shared  *auth.Shared  // limits that several servers count together; default none
 	Tickets *auth.Tickets // those of Hub
 	Files   *files.Store
 	Keeper  *files.Keeper // of Files
@@ -135,13 +136,13 @@ type Counters struct {
 func New(ctx context.Context, o Options) (*Front, error) {
 	f := &Front{
 		o: o, store: o.Store, hub: o.Hub,
-		throttle:    auth.NewThrottle(o.Now),
-		codes:       auth.NewBuckets(1/codeEvery.Seconds(), codeBurst, maxLimited),
-		visitors:    auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited),
-		visitorsOf:  auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
+		throttle:    auth.NewThrottle(o.Now, o.Shared),
+		codes:       o.Shared.Count("codes", auth.NewBuckets(1/codeEvery.Seconds(), codeBurst, maxLimited)),
+		visitors:    o.Shared.Count("visitors of a site", auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited)),
+		visitorsOf:  o.Shared.Count("visitors of an address", auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited)),
 		denials:     auth.NewBuckets(1, deniedBurst, maxLimited),
-		transcripts: auth.NewBuckets(1/transcriptEvery.Seconds(), transcriptBurst, maxLimited),
-		resets:      auth.NewBuckets(1/resetEvery.Seconds(), resetBurst, maxLimited),
+		transcripts: o.Shared.Count("transcripts", auth.NewBuckets(1/transcriptEvery.Seconds(), transcriptBurst, maxLimited)),
+		resets:      o.Shared.Count("resets", auth.NewBuckets(1/resetEvery.Seconds(), resetBurst, maxLimited)),
 		numbers:     dayNumbers{turn: make(chan struct{}, 1)},
 		places: places{
 			widget: make(chan struct{}, widgetRequests), staff: make(chan struct{}, agentRequests), bots: make(chan struct{}, botRequests),

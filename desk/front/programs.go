@@ -47,8 +47,8 @@ func (f *Front) newPrograms() programs {
 	drain := make(chan struct{})
 	return programs{
 		api:     api.API{Store: f.store, Hub: f.hub, Report: f.readReport, Draining: drain, Turns: make(chan struct{}, programTurns)},
-		calls:   auth.NewBuckets(keyRate, keyBurst, maxLimited),
-		guesses: auth.NewBuckets(guessRate, guessBurst, maxLimited),
+		calls:   f.o.Shared.Count("calls of a key", auth.NewBuckets(keyRate, keyBurst, maxLimited)),
+		guesses: f.o.Shared.Count("wrong keys", auth.NewBuckets(guessRate, guessBurst, maxLimited)),
 		reads:   auth.NewBuckets(1/readAgain.Seconds(), 1, maxLimited),
 		places:  make(chan struct{}, programRequests),
 		reports: make(chan struct{}, programReports),

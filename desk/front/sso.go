@@ -98,7 +98,7 @@ func (f *Front) newSignOn(ctx context.Context) (*signOn, error) {
 	seal, err := sso.NewSeal(key, f.o.Now)
 	return &signOn{
 		provider: f.o.SSO, rules: f.o.SSORules, seal: seal,
-		places: make(chan struct{}, ssoRequests), begun: auth.NewBuckets(1, ssoBurst, maxLimited),
+		places: make(chan struct{}, ssoRequests), begun: f.o.Shared.Count("single sign-ons", auth.NewBuckets(1, ssoBurst, maxLimited)),
 	}, err
 }
 

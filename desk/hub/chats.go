@@ -16,7 +16,8 @@ import (
 // chats counts the conversations that customers begin, by network and site. A conversation counts with the customer's
 // first action; one that is only opened counts a tenth.
 type chats struct {
-	warn rate.Sometimes
+	warn   rate.Sometimes
+	shared *auth.Shared
 
 	mu     sync.Mutex
 	tables map[int]*auth.Buckets // by chats an hour
@@ -35,7 +36,7 @@ func (c *chats) of(n int) *auth.Buckets {
 		c.tables = make(map[int]*auth.Buckets)
 	}
 	if c.tables[n] == nil {
-		c.tables[n] = auth.NewBuckets(float64(n)/time.Hour.Seconds(), n, maxChatKeys)
+		c.tables[n] = c.shared.Count(fmt.Sprint("chats ", n), auth.NewBuckets(float64(n)/time.Hour.Seconds(), n, maxChatKeys))
 	}
 	return c.tables[n]
 }

@@ -70,7 +70,7 @@ func New(o Options) (*Hub, error) {
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
 	h.feed = newFeed(h)
-	h.chats.warn.Interval = time.Minute
+	h.chats.warn.Interval, h.chats.shared = time.Minute, o.Shared
 	h.router = newRouter(h)
 	h.queue = newQueue(h)
 	h.queue.here.node = o.Store.Node()

@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Store   store.Store
 	Tickets *auth.Tickets
+	Shared  *auth.Shared     // limits that several servers count together; default none
 	Bot     bot.Bot          // of sites that have chosen none; default bot.Default()
 	Links   Links            // makes the addresses of files; default none: file.links is refused
 	MaxFile int64            // bytes of one file, which clients are told; 0 = they are not told

@@ -190,6 +190,7 @@ type Store interface {
 	Feed
 	Leases
 	Nodes
+	SharedLimits
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -219,6 +220,7 @@ type Reader interface {
 	HookReader
 	FeedReader
 	NodeReader
+	SpentReader
 	OfferReader
 
 	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile

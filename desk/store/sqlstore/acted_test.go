@@ -125,7 +125,7 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 		`DROP TABLE bot_usage`, `DROP INDEX conversation_agent`, `DROP INDEX conversation_tag_opened`, `ALTER TABLE conversation_tag DROP COLUMN opened`,
 		`CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation)`,
 		`DROP INDEX conversation_rated`, `DROP TABLE counted`, `DROP TABLE rollup_tag_15m`, `DROP TABLE rollup_gone`, `DROP TABLE mail`, `DROP TABLE password_reset`, `ALTER TABLE agent DROP COLUMN email`,
-		`DELETE FROM rollup_15m WHERE measure = 'rated'`, `DELETE FROM schema_version WHERE version >= 7`, `DELETE FROM setting WHERE key = 'outbox_last'`, `DROP TABLE spent_ticket`, `DROP TABLE lease`, `DROP TABLE node`, `DROP TABLE offer`, `DROP TABLE presence`, `ALTER TABLE bot_turn DROP COLUMN node`,
+		`DELETE FROM rollup_15m WHERE measure = 'rated'`, `DELETE FROM schema_version WHERE version >= 7`, `DELETE FROM setting WHERE key = 'outbox_last'`, `DROP TABLE spent_ticket`, `DROP TABLE lease`, `DROP TABLE node`, `DROP TABLE offer`, `DROP TABLE spent`, `DROP TABLE presence`, `ALTER TABLE bot_turn DROP COLUMN node`,
 		`DROP TABLE push_subscription`, `DROP TABLE contact_value`, `DROP TABLE own_field`, `DROP TABLE agent_filter`, `DROP TABLE agent_factor`, `DROP TABLE agent_recovery`, `DROP TABLE invitation`, `DROP TABLE agent_identity`, `DROP TABLE site_logo`,
 		`DROP INDEX conversation_snoozed`, `ALTER TABLE conversation DROP COLUMN snoozed_until`,
 		`ALTER TABLE conversation DROP COLUMN told_warned`, `ALTER TABLE conversation DROP COLUMN told_missed`,

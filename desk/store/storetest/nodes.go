@@ -242,3 +242,41 @@ func testTrimWaits(t *testing.T, r *rig) {
 	told(r, last)
 	floor("one is dead", 10, last-10)
 }
+
+// testSpent: a server is told what others have spent of limits, and not what it has spent itself, for a minute.
+func testSpent(t *testing.T, r *rig) {
+	ctx, other := t.Context(), r.beside()
+	r.still.Store(time.Now().UnixMilli())
+	var at int64
+	told := func(what string, want ...store.Spent) {
+		t.Helper()
+		var got []store.Spent
+		for more := true; more; {
+			var some []store.Spent
+			var err error
+			some, at, more, err = r.Hot().OthersSpent(ctx, at)
+			r.must(err)
+			got = append(got, some...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: told %+v, want %+v", what, got, want)
+		}
+	}
+	one, two := store.Spent{Limit: "chats", Key: "a", N: 1}, store.Spent{Limit: "logins", Key: "b", N: -2}
+	r.must(other.ShareSpent(ctx, []store.Spent{one, two}))
+	r.must(r.ShareSpent(ctx, []store.Spent{{Limit: "own", Key: "c", N: 3}}))
+	r.must(other.ShareSpent(ctx, []store.Spent{two}))
+	told("what others have spent", one, two, two)
+	told("nothing new")
+	many := make([]store.Spent, store.SpentRows)
+	for i := range many {
+		many[i] = one
+	}
+	r.must(other.ShareSpent(ctx, many))
+	r.must(other.ShareSpent(ctx, []store.Spent{two}))
+	told("more than a page", append(many, two)...)
+	r.must(other.ShareSpent(ctx, []store.Spent{one}))
+	r.still.Add(time.Minute.Milliseconds() + 1)
+	r.must(other.ShareSpent(ctx, []store.Spent{two}))
+	told("what is older than a minute is gone", two)
+}

@@ -153,6 +153,7 @@ func Proofs() []Proof {
 		{"Beat", oneRow, "a server says so again every few seconds", onlySeveral},
 		{"Bury", "one server at a time does this", "what it has not ended goes with the next call", onlySeveral},
 		{"EndNode", oneRow, "a server that has not said so counts as dead soon", onlySeveral},
+		{"ShareSpent", oneRow, "limits of before count a minute, with or without a crash", onlySeveral},
 		{"SetHere", oneRow, "a server that dies has nobody connected any more", onlySeveral},
 		{"Release", "LeaseRace is its race", "a lease ends by itself", onlySeveral},
 		{"TrimOutbox", "takes away the rows that the check compares", "what was not trimmed goes with the next call", "rows are kept for days at least"},
