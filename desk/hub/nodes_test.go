@@ -391,12 +391,18 @@ func TestRoutesOnlyWhileItLeads(t *testing.T) {
 	}})
 	account := r.account("lin", 10)
 	r.ok(r.agentClient(account).Connected(r.ctx))
+	turned := func() { // no turn of before is under way any more
+		t.Helper()
+		turns := r.hub.Counters.RouterTurns.Load()
+		r.waitFor("turns of the router", func() bool {
+			r.hub.router.wake()
+			return r.hub.Counters.RouterTurns.Load() >= turns+2
+		})
+	}
 	waits := func(want int) {
 		t.Helper()
 		r.open(r.customer(), "human")
-		turns := r.hub.Counters.RouterTurns.Load()
-		r.hub.router.wake()
-		r.waitFor("a turn of the router", func() bool { return r.hub.Counters.RouterTurns.Load() > turns })
+		turned()
 		if got := r.load(account.ID); got != want {
 			t.Errorf("the agent has %d chats, want %d", got, want)
 		}
@@ -409,5 +415,6 @@ func TestRoutesOnlyWhileItLeads(t *testing.T) {
 		r.waitFor("the customers to be served", func() bool { return r.load(account.ID) == 2*(waiting+1) })
 		end()
 		<-ended
+		turned()
 	}
 }
