@@ -227,26 +227,24 @@ func (h *Hub) beat(ctx context.Context) error {
 	return nil
 }
 
-// bury ends what servers have left that do not live any more, and asks the bots again that they have asked.
-func (h *Hub) bury(ctx context.Context) error {
-	for more := true; more; {
-		var err error
-		if more, err = h.o.Store.Bury(ctx); err != nil {
-			return err
-		}
+// bury ends a part of what servers have left that do not live any more. After the last part it asks the bots again that they
+// have asked.
+func (h *Hub) bury(ctx context.Context) (more bool, err error) {
+	if more, err = h.o.Store.Bury(ctx); err != nil || more {
+		return more, err
 	}
 	adopted, err := h.o.Store.AdoptTurns(ctx)
 	if err != nil || len(adopted) == 0 {
-		return err
+		return false, err
 	}
 	pending, err := h.o.Store.Hot().BotPending(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, p := range pending {
 		if slices.Contains(adopted, p.Turn.ID) {
 			h.startTurn(p)
 		}
 	}
-	return nil
+	return false, nil
 }

@@ -208,8 +208,9 @@ func (r *router) bury(now int64, d *duty) (due int64, err error) {
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, r.hub.o.Limits.CommandAge)
 	defer cancel()
-	if err := r.hub.bury(ctx); err != nil {
-		return 0, err
+	more, err := r.hub.bury(ctx)
+	if err != nil || more { // customers are served between two parts
+		return now, err
 	}
 	r.buried = now
 	return now + beatEvery.Milliseconds(), nil
