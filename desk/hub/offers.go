@@ -14,7 +14,7 @@ type offer struct {
 	again int64 // when its end is stored again, if it has expired and that fails
 }
 
-// offered is a message about an offer for the sessions of its two agents.
+// offered is a message about an offer for the sessions of its two agents. Who makes an offer is told by the answer.
 type offered struct {
 	o    offer
 	end  string // result; "" = the offer itself
@@ -24,19 +24,19 @@ type offered struct {
 }
 
 func (d *offered) send() {
-	if d.end == "" {
-		frame := proto.Event("ev.offer", d.o.Conv, 0, proto.Offer{From: party(d.o.From), Note: d.o.Note, Expires: d.o.Expires, Row: d.row})
-		for _, s := range d.to {
-			s.deliver(d.o.Conv, 0, frame)
-		}
-		return
-	}
-	frame := proto.Event("ev.offer_end", d.o.Conv, 0, proto.OfferEnd{Result: d.end, Agent: party(d.o.To)})
+	frame := d.frame()
 	for _, list := range [][]*Session{d.from, d.to} {
 		for _, s := range list {
 			s.deliver(d.o.Conv, 0, frame)
 		}
 	}
+}
+
+func (d *offered) frame() []byte {
+	if d.end == "" {
+		return proto.Event("ev.offer", d.o.Conv, 0, proto.Offer{From: party(d.o.From), Note: d.o.Note, Expires: d.o.Expires, Row: d.row})
+	}
+	return proto.Event("ev.offer_end", d.o.Conv, 0, proto.OfferEnd{Result: d.end, Agent: party(d.o.To)})
 }
 
 // endOffer removes an offer and returns the message for both agents.
@@ -211,20 +211,13 @@ func (h *Hub) expireOffers(now int64, d *duty) (due int64) {
 	return due
 }
 
-// tellOffers tells a new session what its agent is being offered.
-func (h *Hub) tellOffers(s *Session, who identity) {
-	if who.actor.Kind != store.Agent {
-		return
-	}
-	var all []offered
-	h.mu.Lock()
+// bufferOffers buffers what the agent of a new session is being offered. Hub.mu and Session.mu are held, so that
+// offerMoved tells the session everything later, and nothing twice.
+func (h *Hub) bufferOffers(s *Session, who identity) {
 	for _, o := range h.queue.offers {
-		if o.To.ID == who.actor.ID && h.queue.dir.open[o.Conv] != nil {
-			all = append(all, h.offering(&o.Offer, []*Session{s}))
+		if o.To.Is(who.actor) && h.queue.dir.open[o.Conv] != nil {
+			begins := h.offering(&o.Offer, nil)
+			s.buffer = append(s.buffer, pending{o.Conv, 0, begins.frame()})
 		}
-	}
-	h.mu.Unlock()
-	for i := range all {
-		all[i].send()
 	}
 }

@@ -255,6 +255,7 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 	s.phase = resuming
 	s.ident.Store(&who)
 	first = h.sessions.enter(s, who.actor)
+	h.bufferOffers(s, who)
 	switch {
 	case !first:
 	case who.actor.Kind == store.Agent:

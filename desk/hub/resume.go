@@ -132,7 +132,6 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 		h.presence(who.actor, true)
 	}
 	h.tellPosition(s, who)
-	h.tellOffers(s, who)
 	h.router.wake()
 	h.ticker.wake()
 }
