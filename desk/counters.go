@@ -2,6 +2,7 @@ package desk
 
 import (
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/bus"
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/mail"
@@ -56,14 +57,17 @@ type Stats struct {
 
 	Dropped uint64
 
-	Routed        uint64 // assignments by the router
-	RouterRetries uint64 // turns of the router that the store failed
-	FeedGaps      uint64 // parts of the store's feed that were missing and were read
-	Rebuilds      uint64 // times that everything was read again, because rows of the feed were gone
-	Timers        uint64 // actions of timers: returns, warnings, closes
-	Reconciled    uint64 // counters of agents that were wrong
-	Offers        uint64 // conversations offered to another agent
-	TargetMisses  uint64 // warnings that a group misses its target for first answers
+	Routed        uint64    // assignments by the router
+	RouterRetries uint64    // turns of the router that the store failed
+	FeedGaps      uint64    // parts of the store's feed that were missing and were read
+	Rebuilds      uint64    // times that everything was read again, because rows of the feed were gone
+	Bus           bus.Stats // all zero without one
+	BusLost       uint64    // messages to other servers that did not leave
+	BusBad        uint64    // messages of other servers that cannot be read
+	Timers        uint64    // actions of timers: returns, warnings, closes
+	Reconciled    uint64    // counters of agents that were wrong
+	Offers        uint64    // conversations offered to another agent
+	TargetMisses  uint64    // warnings that a group misses its target for first answers
 
 	Errors map[string]uint64 // error replies by code
 	Closes map[string]uint64 // closes by the server by WebSocket close code
@@ -92,7 +96,7 @@ func (d *Desk) Stats() Stats {
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
 		BotCut: h.BotCut.Load(), BotBounds: h.BotBounds.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
-		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), FeedGaps: h.FeedGaps.Load(), Rebuilds: h.Rebuilds.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
+		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), FeedGaps: h.FeedGaps.Load(), Rebuilds: h.Rebuilds.Load(), Bus: d.busStats(), BusLost: h.BusLost.Load(), BusBad: h.BusBad.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
 		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Push: d.push.Stats(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
 	s.Hooks = d.hooks.Stats()

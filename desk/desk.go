@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/bus"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/front"
@@ -42,6 +43,7 @@ type Desk struct {
 	files  *files.Store
 	keeper *files.Keeper
 	limits *limits       // nil = this server is alone
+	bus    *bus.Bus      // nil = none
 	sso    *sso.Provider // nil = none
 	hooks  *hooks.Hooks
 	links  *files.Links
@@ -108,6 +110,9 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.openLimits(ctx); err != nil {
 		return err
 	}
+	if err := d.openBus(ctx); err != nil {
+		return err
+	}
 	secret, err := d.store.Secret(ctx, "tickets")
 	if err != nil {
 		return err
@@ -116,7 +121,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Bus: d.hubBus(), Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
 	if err != nil {
 		return err
 	}
@@ -351,6 +356,9 @@ func (d *Desk) end(ctx context.Context) {
 func (d *Desk) closeData() error {
 	if d.sso != nil {
 		d.sso.Close()
+	}
+	if d.bus != nil {
+		d.bus.Close()
 	}
 	switch {
 	case d.lock == nil:

@@ -28,7 +28,7 @@ func (s *Session) handle(cmd proto.Command) {
 	switch p := cmd.Payload.(type) {
 	case *proto.Active:
 	case *proto.Typing:
-		h.typing(s, who, cmd.Conv, p.On)
+		h.typing(who.actor, cmd.Conv, p.On)
 	case *proto.Send:
 		s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Payload: p.Payload, Attachments: p.Attachments})
 	case *proto.Note:

@@ -44,6 +44,8 @@ type Counters struct {
 	TargetMisses    atomic.Uint64 // warnings that a group misses its target for first answers
 	FeedGaps        atomic.Uint64 // parts of the feed that were missing, and were read
 	Rebuilds        atomic.Uint64 // times that rows of the feed were gone, and everything was read again
+	BusLost         atomic.Uint64 // messages to other servers that the bus did not take
+	BusBad          atomic.Uint64 // messages of other servers that cannot be read
 	Dropped         atomic.Uint64 // ephemeral events not sent to a slow session
 
 	mu     sync.Mutex

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -14,9 +15,11 @@ import (
 const (
 	feedRows    = 256 // of one read
 	feedRetry   = 100 * time.Millisecond
-	feedMax     = 5 * time.Second // between two attempts to read
-	feedTimeout = 2 * time.Second // of one read
-	feedRebuild = time.Minute     // of reading everything that is open
+	feedMax     = 5 * time.Second       // between two attempts to read
+	feedTimeout = 2 * time.Second       // of one read
+	feedRebuild = time.Minute           // of reading everything that is open
+	feedWait    = 20 * time.Millisecond // for a part that the bus may bring
+	feedHeld    = 256                   // parts that wait for one before them
 )
 
 // feed follows the store's feed. What the hub knows, and what it tells, comes from there, whoever has committed it. The
@@ -25,17 +28,22 @@ const (
 type feed struct {
 	hub  *Hub
 	kick chan struct{} // holds one element while parts are to be read
+	miss chan struct{} // holds one element while a part is missing that the bus may bring
 	ctx  context.Context
 	end  context.CancelFunc
 	done sync.WaitGroup
 	stop func() // following
 
+	turn sync.Mutex // held while a part that comes is taken over
+
 	mu      sync.Mutex
-	at      int64     // everything up to it has been taken over
-	seen    int64     // the last part that was heard of
-	behind  bool      // parts are missing: what comes meanwhile is read, too
-	ended   bool      // nothing comes any more
-	waiting []waiting // in the order of their places
+	at      int64        // everything up to it has been taken over
+	seen    int64        // the last part that was heard of
+	behind  bool         // parts are missing: what comes meanwhile is read, too
+	ended   bool         // nothing comes any more
+	held    []*store.Fed // parts behind one that is missing, in order
+	awaited int64        // the bus has time to bring everything up to it, 0 = nothing is missing
+	waiting []waiting    // in the order of their places
 }
 
 // waiting is the answer to a command that waits until the feed has come to the command's place.
@@ -45,7 +53,7 @@ type waiting struct {
 }
 
 func newFeed(h *Hub) *feed {
-	f := &feed{hub: h, kick: make(chan struct{}, 1), stop: func() {}}
+	f := &feed{hub: h, kick: make(chan struct{}, 1), miss: make(chan struct{}, 1), stop: func() {}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
 }
@@ -55,7 +63,7 @@ func (f *feed) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.behind = true
-	f.at, f.stop = f.hub.o.Store.Follow(f.take)
+	f.at, f.stop = f.hub.o.Store.Follow(f.tell)
 	f.seen = f.at
 }
 
@@ -75,22 +83,79 @@ func (f *feed) close() {
 	f.release(math.MaxInt64)
 }
 
-// take takes a part over. It runs on the store's goroutine.
-func (f *feed) take(part *store.Fed) {
-	f.mu.Lock()
-	f.seen = max(f.seen, part.Last)
-	if !f.behind && part.First > f.at+1 {
-		f.behind = true
-		f.hub.Counters.FeedGaps.Add(1)
+// tell takes a part over that the store tells of. The other servers are told before anybody here, because their clients
+// have waited longer by then.
+func (f *feed) tell(part *store.Fed) {
+	if part.First <= part.Last {
+		f.hub.peers.committed(part)
 	}
-	behind, known := f.behind, part.Last <= f.at
-	f.mu.Unlock()
-	switch {
-	case behind:
-		wake(f.kick)
-	case !known:
+	f.take(part)
+}
+
+// take takes a part over, and those that have waited for it. It runs on the store's goroutine and on that of the bus.
+func (f *feed) take(part *store.Fed) {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	if !f.follows(part) {
+		return
+	}
+	for ; part != nil; part = f.unhold() {
 		f.apply(part)
 	}
+}
+
+// unhold returns the part that was held and comes next, nil = there is none.
+func (f *feed) unhold() *store.Fed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.held) > 0 && f.held[0].Last <= f.at {
+		f.held = f.held[1:]
+	}
+	if len(f.held) == 0 || f.held[0].First > f.at+1 {
+		return nil
+	}
+	next := f.held[0]
+	f.held = f.held[1:]
+	return next
+}
+
+// follows reports whether a part comes next. One that another one has to come before is held, or will be read.
+func (f *feed) follows(part *store.Fed) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = max(f.seen, part.Last)
+	switch {
+	case f.ended:
+	case f.behind:
+		wake(f.kick)
+	case part.Last <= f.at:
+	case part.First <= f.at+1:
+		return true
+	case f.hold(part):
+		f.await()
+	default:
+		f.fallBehind()
+	}
+	return false
+}
+
+// hold keeps a part until the one before it has come. False means that this does not help. feed.mu is held.
+func (f *feed) hold(part *store.Fed) bool {
+	if len(f.held) == feedHeld || !f.hub.o.Bus.Up() {
+		return false
+	}
+	i, known := slices.BinarySearchFunc(f.held, part.First, func(p *store.Fed, first int64) int { return cmp.Compare(p.First, first) })
+	if !known && part.First <= part.Last {
+		f.held = slices.Insert(f.held, i, part)
+	}
+	return true
+}
+
+// fallBehind lets what is missing be read. feed.mu is held.
+func (f *feed) fallBehind() {
+	f.behind, f.held = true, nil
+	f.hub.Counters.FeedGaps.Add(1)
+	wake(f.kick)
 }
 
 // place returns how far the feed has been taken over.
@@ -101,7 +166,7 @@ func (f *feed) place() int64 {
 }
 
 // apply brings the hub's memory up to date, lets the client be answered whose command this was, and tells everybody
-// concerned. Only one goroutine at a time calls it: while parts are missing the feed's own, else the store's.
+// concerned. Only one goroutine at a time calls it: while parts are read the feed's own, else the one that takes.
 func (f *feed) apply(part *store.Fed) {
 	h := f.hub
 	var n *news
@@ -165,10 +230,22 @@ func (f *feed) ahead(place int64) int {
 }
 
 func (f *feed) run() {
+	var late <-chan time.Time // the part that is missing does not come any more
+	giveUp := func() bool { return true }
+	defer func() { giveUp() }()
 	for {
 		select {
 		case <-f.ctx.Done():
 			return
+		case <-f.miss:
+			if late == nil {
+				late, giveUp = f.hub.o.After(feedWait)
+			}
+			continue
+		case <-late:
+			late = nil
+			f.missed()
+			continue
 		case <-f.kick:
 		}
 		for failed := 0; ; failed++ {
@@ -190,6 +267,29 @@ func (f *feed) run() {
 			case <-fired:
 			}
 		}
+	}
+}
+
+// missed lets what is awaited be read, if it has not come. What was heard of meanwhile has a time of its own.
+func (f *feed) missed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	behind := f.at < f.awaited
+	f.awaited = 0
+	switch {
+	case f.behind, f.at >= f.seen:
+	case behind:
+		f.fallBehind()
+	default:
+		f.await()
+	}
+}
+
+// await gives the bus its time to bring what was heard of. feed.mu is held.
+func (f *feed) await() {
+	if f.awaited == 0 {
+		f.awaited = f.seen
+		wake(f.miss)
 	}
 }
 

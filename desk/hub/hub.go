@@ -39,6 +39,7 @@ type Hub struct {
 	ticker   *positions
 	receipts *receipts
 	feed     *feed
+	peers    *peers
 	router   *router
 
 	mu       sync.Mutex
@@ -70,6 +71,7 @@ func New(o Options) (*Hub, error) {
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
 	h.feed = newFeed(h)
+	h.peers = newPeers(h)
 	h.chats.warn.Interval, h.chats.shared = time.Minute, o.Shared
 	h.router = newRouter(h)
 	h.queue = newQueue(h)
@@ -87,12 +89,16 @@ func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
 // first session.
 func (h *Hub) Start(ctx context.Context) error {
 	h.feed.follow()
-	err := h.beat(ctx)
+	err := h.peers.start()
+	if err == nil {
+		err = h.beat(ctx)
+	}
 	if err == nil {
 		err = h.begin(ctx)
 	}
 	if err != nil {
 		h.feed.close()
+		h.peers.stop()
 		return err
 	}
 	h.feed.start()
@@ -175,6 +181,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	bots := h.botStaff.close()
 	_, err := h.lanePool.Shutdown(ctx)
 	h.feed.close()
+	h.peers.stop()
 	for _, s := range h.everySession() {
 		s.close(proto.CloseDraining, "draining")
 	}

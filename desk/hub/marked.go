@@ -25,6 +25,7 @@ func (r *receipts) showOne(c *store.Conversation) bool {
 	defer r.mu.Unlock()
 	e := r.convs[c.ID]
 	if e != nil {
+		r.stored(e, c)
 		e.show(c)
 	}
 	return e != nil

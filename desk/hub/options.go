@@ -43,6 +43,9 @@ type Options struct {
 	// is told.
 	HooksChanged func()
 
+	// Bus carries what servers tell each other besides the database. Default none: they hear of each other through the database.
+	Bus Bus
+
 	// Hold runs what one of several servers does: giving chats out, timers, and ending what dead servers have left. Default
 	// lease.Alone. A server that is alone does that in any case.
 	Hold lease.Hold
@@ -167,6 +170,9 @@ func (o *Options) fill() error {
 	}
 	if o.HooksChanged == nil {
 		o.HooksChanged = func() {}
+	}
+	if o.Bus == nil {
+		o.Bus = noBus{}
 	}
 	if o.Hold == nil {
 		o.Hold = lease.Alone

@@ -205,25 +205,37 @@ func (h *Hub) fanOut(e *store.Event, side store.Side, to []*Session) {
 }
 
 // typing passes a hint on to the other side, if the sender belongs to the conversation.
-func (h *Hub) typing(s *Session, who identity, conv string, on bool) {
+func (h *Hub) typing(who store.Actor, conv string, on bool) {
+	if h.typed(who, conv, on) {
+		h.peers.about(conv, hint{Typing: &typed{who, on}})
+	}
+}
+
+// typed tells the sessions of the other side, and reports whether that is at other servers, too.
+func (h *Hub) typed(who store.Actor, conv string, on bool) (elsewhere bool) {
 	h.mu.Lock()
 	var to []*Session
 	if e := h.queue.dir.open[conv]; e != nil {
+		other := ""
 		switch {
-		case who.actor.Kind == store.Customer && e.conv.Contact == who.actor.ID && e.conv.Owner.Kind == store.Agent:
-			to = h.sessions.agents[e.conv.Owner.ID]
-		case who.actor.Kind == store.Agent && e.conv.Owner.Is(who.actor):
-			to = h.sessions.contacts[e.conv.Contact]
+		case who.Kind == store.Customer && e.conv.Contact == who.ID && e.conv.Owner.Kind == store.Agent:
+			other = e.conv.Owner.ID
+			to = h.sessions.agents[other]
+		case who.Kind == store.Agent && e.conv.Owner.Is(who):
+			other = e.conv.Contact
+			to = h.sessions.contacts[other]
 		}
+		elsewhere = h.sessions.elsewhere[other]
 	}
 	h.mu.Unlock()
 	if len(to) == 0 {
-		return
+		return elsewhere
 	}
-	frame := proto.Event("ev.typing", conv, 0, proto.TypingNow{From: party(who.actor), On: on})
+	frame := proto.Event("ev.typing", conv, 0, proto.TypingNow{From: party(who), On: on})
 	for _, t := range to {
 		t.ephemeral(frame)
 	}
+	return elsewhere
 }
 
 // Errors of attach.

@@ -44,6 +44,7 @@ type tracked struct {
 	staff   store.Actor // the agent that speaks for staff: the owner, or the last owner after the close
 
 	news  [2]bool // by side: the other side has not been told
+	ours  [2]bool // by side: the other servers have not been told
 	dirty bool    // not saved
 }
 
@@ -134,7 +135,18 @@ func (r *receipts) committed(part *store.Fed) {
 		r.missing(c.ID)
 	}
 	r.advance(e, part)
+	r.stored(e, c)
 	e.show(c)
+}
+
+// stored takes over the marks of a conversation that was read: another server may have stored them. r.mu is held.
+func (r *receipts) stored(e *tracked, c *store.Conversation) {
+	told := e.news[0] || e.news[1]
+	up, too := e.lift(store.CustomerSide, c.Marks.Customer), e.lift(store.StaffSide, c.Marks.Staff)
+	if (up || too) && !told {
+		r.toTell = append(r.toTell, c.ID)
+		wake(r.tell)
+	}
 }
 
 func (r *receipts) missing(conv string) {
@@ -210,15 +222,23 @@ func toPSeq(hidden []uint64, n uint64) uint64 {
 	return n - uint64(sort.Search(len(hidden), func(i int) bool { return hidden[i] > n }))
 }
 
-// raise moves the mark of the side that who speaks for, and reports whether it moved. Marks from others are ignored.
-func (e *tracked) raise(who store.Actor, to store.Mark) bool {
-	side, mark, last := store.CustomerSide, &e.marks.Customer, e.last.Delivered
+// sideOf returns the side that an actor speaks for. Nobody else counts.
+func (e *tracked) sideOf(who store.Actor) (side store.Side, ok bool) {
 	switch {
 	case who.Kind == store.Customer && who.ID == e.contact:
+		return store.CustomerSide, true
 	case who.Kind == store.Agent && who.ID == e.staff.ID:
-		side, mark, last = store.StaffSide, &e.marks.Staff, e.last.Read
+		return store.StaffSide, true
 	default:
-		return false
+		return 0, false
+	}
+}
+
+// lift moves the mark of a side, and reports whether it moved.
+func (e *tracked) lift(side store.Side, to store.Mark) bool {
+	mark, last := &e.marks.Customer, e.last.Delivered
+	if side == store.StaffSide {
+		mark, last = &e.marks.Staff, e.last.Read
 	}
 	up := mark.Raise(to, last)
 	if up == *mark {
@@ -235,20 +255,39 @@ func (e *tracked) raise(who store.Actor, to store.Mark) bool {
 
 // heard raises a mark, and has it told and saved. r.mu is held.
 func (r *receipts) heard(conv string, e *tracked, who store.Actor, to store.Mark) bool {
-	told := e.news[0] || e.news[1]
-	if !e.raise(who, to) {
+	side, ok := e.raised(r, conv, who, to)
+	if !ok {
 		return false
 	}
-	if !told {
-		r.toTell = append(r.toTell, conv)
-	}
+	e.ours[side] = true
 	if !e.dirty {
 		e.dirty = true
 		r.toSave = append(r.toSave, conv)
 	}
-	wake(r.tell)
 	wake(r.keep)
 	return true
+}
+
+// raised raises the mark of the side that who speaks for, and has it told here. r.mu is held.
+func (e *tracked) raised(r *receipts, conv string, who store.Actor, to store.Mark) (side store.Side, ok bool) {
+	told := e.news[0] || e.news[1]
+	if side, ok = e.sideOf(who); !ok || !e.lift(side, to) {
+		return side, false
+	}
+	if !told {
+		r.toTell = append(r.toTell, conv)
+	}
+	wake(r.tell)
+	return side, true
+}
+
+// told takes over what another server says of a mark. That server saves it.
+func (r *receipts) told(conv string, who store.Actor, to store.Mark) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.convs[conv]; e != nil {
+		e.raised(r, conv, who, to)
+	}
 }
 
 // receipt handles the command receipt, on the loop. A conversation that is not in memory is read on the pool of the

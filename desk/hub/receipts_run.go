@@ -35,6 +35,8 @@ type word struct {
 	contact store.Actor
 	staff   store.Actor
 	shown   store.Conversation // with its marks only
+	marks   store.Marks
+	ours    bool // the other servers have not been told
 }
 
 // tellAll tells what has moved since the last round.
@@ -50,16 +52,19 @@ func (r *receipts) tellAll() {
 		}
 		for _, side := range []store.Side{store.CustomerSide, store.StaffSide} {
 			if e.news[side] {
-				w := word{conv: id, side: side, contact: store.Actor{Kind: store.Customer, ID: e.contact, Name: e.name}, staff: e.staff}
+				w := word{conv: id, side: side, contact: store.Actor{Kind: store.Customer, ID: e.contact, Name: e.name}, staff: e.staff, marks: e.marks, ours: e.ours[side]}
 				e.show(&w.shown)
 				words = append(words, w)
 			}
 		}
-		e.news = [2]bool{}
+		e.news, e.ours = [2]bool{}, [2]bool{}
 	}
 	r.toTell = later
 	r.mu.Unlock()
 	for i := range words {
+		if words[i].ours {
+			r.hub.peers.marked(&words[i])
+		}
 		r.hub.tellReceipt(&words[i])
 	}
 }

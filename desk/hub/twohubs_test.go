@@ -18,9 +18,14 @@ func twoHubs(t *testing.T) (one, two *rig) {
 
 func twoHubsWith(t *testing.T, o Options) (one, two *rig) {
 	t.Helper()
+	return twoHubsOf(t, o, o)
+}
+
+func twoHubsOf(t *testing.T, o, oToo Options) (one, two *rig) {
+	t.Helper()
 	place := pgtest.Database(t, sqlstore.Blank)
 	one = beginRig(&rig{t: t, o: o, path: place, many: true})
-	two = &rig{t: t, ctx: one.ctx, path: place, o: one.o, site: one.site, many: true}
+	two = &rig{t: t, ctx: one.ctx, path: place, o: oToo, site: one.site, many: true}
 	two.openStore()
 	two.startHub()
 	t.Cleanup(two.end)

@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/bus"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlstore"
 )
@@ -32,6 +33,8 @@ type deskBench struct {
 	asJSON            bool
 	data              string
 	store             string
+	nodes             int
+	bus               string
 
 	chats, texts, turns int
 	readsData           string
@@ -78,6 +81,8 @@ func Command(t *cli.Terminal) *cobra.Command {
 	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
 	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
 	fl.StringVar(&b.store, "store", "", "address of an empty PostgreSQL database that is measured instead of a file; its data stay there")
+	fl.IntVar(&b.nodes, "nodes", 1, "servers on the database of --store; each connection goes to any of them. More than one: only rate and full")
+	fl.StringVar(&b.bus, "bus", "", "address of NATS, over which these servers tell each other what happens; empty = the database tells them")
 	fl.IntVar(&b.chats, "chats", 10_000, "closed chats of reads")
 	fl.IntVar(&b.texts, "texts", 100, "messages of each chat of reads")
 	fl.IntVar(&b.turns, "turns", 200, "how often each list, search and report of reads is asked for")
@@ -93,6 +98,7 @@ func (b *deskBench) check() error {
 	}{
 		{"customers", b.customers, 20_000}, {"agents", b.agents, 1000}, {"rate", b.rate, 100_000}, {"size", b.size, 8000},
 		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000}, {"chats", b.chats, 1_000_000}, {"texts", b.texts, 10_000}, {"turns", b.turns, 100_000},
+		{"nodes", b.nodes, 16},
 	} {
 		if f.value < 1 || f.value > f.most {
 			return fmt.Errorf("--%s %d is out of range: use 1 to %d", f.name, f.value, f.most)
@@ -103,6 +109,9 @@ func (b *deskBench) check() error {
 	}
 	if b.duration <= 0 || b.duration > time.Hour {
 		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
+	}
+	if err := b.checkNodes(); err != nil {
+		return err
 	}
 	if b.readsStore != "" && b.readsData == "" {
 		return errors.New("--reads-store needs --reads-data: name a directory")
@@ -118,8 +127,33 @@ func (b *deskBench) check() error {
 	return nil
 }
 
+// nodeParts are the parts that measure several servers.
+var nodeParts = []string{"rate", "full"}
+
+func (b *deskBench) checkNodes() error {
+	if err := bus.CheckURL(b.bus); err != nil {
+		return fmt.Errorf("--bus: %w", err)
+	}
+	if (b.nodes > 1 || b.bus != "") && b.store == "" {
+		return errors.New("--nodes and --bus need --store: a server with a database file is alone, use a PostgreSQL database")
+	}
+	for _, part := range b.only {
+		if b.nodes > 1 && !slices.Contains(nodeParts, part) {
+			return fmt.Errorf("--only %s measures one server: with --nodes use %s", part, strings.Join(nodeParts, ", "))
+		}
+	}
+	return nil
+}
+
 func (b *deskBench) wants(part string) bool {
-	return len(b.only) == 0 && part != partReads || slices.Contains(b.only, part)
+	switch {
+	case len(b.only) > 0:
+		return slices.Contains(b.only, part)
+	case b.nodes > 1:
+		return slices.Contains(nodeParts, part)
+	default:
+		return part != partReads
+	}
 }
 
 // benchPatience is the longest time that one part may take.
@@ -132,6 +166,7 @@ type deskRun struct {
 	dir      string
 	accounts []deskload.Account
 	server   *deskProcess
+	others   []*deskProcess // on the same database
 	fleet    *deskload.Fleet
 	crowded  bool // the fleet has customers with an agent each
 	report   deskReport
@@ -161,9 +196,10 @@ func run(t *cli.Terminal, b *deskBench) (err error) {
 	return err
 }
 
-// prepare makes the accounts of the agents and starts the server.
+// prepare makes the accounts of the agents and starts the servers.
 func (r *deskRun) prepare(ctx context.Context) error {
-	d, err := desk.Open(ctx, benchOptions(r.dir, r.store))
+	of := r.flags(0, "")
+	d, err := desk.Open(ctx, of.options())
 	if err != nil {
 		return err
 	}
@@ -177,18 +213,56 @@ func (r *deskRun) prepare(ctx context.Context) error {
 	if err := d.Close(); err != nil {
 		return err
 	}
-	r.server, err = startDeskServer(r.dir, r.store, "127.0.0.1:0")
-	return err
+	return r.begin()
 }
 
-// end stops the clients and the server.
+// flags returns where one of the servers has its data.
+func (r *deskRun) flags(i int, addr string) serverFlags {
+	f := serverFlags{data: r.dir, store: r.store, bus: r.bus, addr: addr}
+	if r.nodes > 1 {
+		f.data, f.files = filepath.Join(r.dir, strconv.Itoa(i)), filepath.Join(r.dir, "files")
+	}
+	return f
+}
+
+// begin starts the servers.
+func (r *deskRun) begin() (err error) {
+	if r.server, err = startDeskServer(r.flags(0, "127.0.0.1:0")); err != nil {
+		return err
+	}
+	r.others = nil
+	for i := 1; i < r.nodes; i++ {
+		p, err := startDeskServer(r.flags(i, "127.0.0.1:0"))
+		if err != nil {
+			return err
+		}
+		r.others = append(r.others, p)
+	}
+	return nil
+}
+
+// cpu returns the processor time that all servers have used.
+func (r *deskRun) cpu() (sum time.Duration, err error) {
+	for _, p := range slices.Concat([]*deskProcess{r.server}, r.others) {
+		used, err := p.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// end stops the clients and the servers.
 func (r *deskRun) end() error {
 	var errs []error
 	if r.fleet != nil {
 		errs = append(errs, r.fleet.Close())
 	}
-	if r.server != nil {
-		errs = append(errs, r.server.stop())
+	for _, p := range slices.Concat(r.others, []*deskProcess{r.server}) {
+		if p != nil {
+			errs = append(errs, p.stop())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -244,18 +318,18 @@ func (r *deskRun) measureOne(ctx context.Context, part deskPart) error {
 	return part.run(ctx)
 }
 
-// restart kills the server, whatever state a failed part has left it in, and starts it again on the same data.
+// restart kills the servers, whatever state a failed part has left them in, and starts them again on the same data.
 func (r *deskRun) restart(ctx context.Context) error {
 	r.crowded = false
 	if ctx.Err() != nil {
 		return nil
 	}
-	if err := r.server.kill(); err != nil {
-		return err
+	for _, p := range slices.Concat(r.others, []*deskProcess{r.server}) {
+		if err := p.kill(); err != nil {
+			return err
+		}
 	}
-	var err error
-	r.server, err = startDeskServer(r.dir, r.store, "127.0.0.1:0")
-	return err
+	return r.begin()
 }
 
 // crowd replaces the clients by new ones with a conversation each.
@@ -291,7 +365,11 @@ func (r *deskRun) renew() error {
 			return err
 		}
 	}
-	r.fleet, r.crowded = deskload.New("http://"+r.server.addr, "demo"), false
+	bases := []string{"http://" + r.server.addr}
+	for _, p := range r.others {
+		bases = append(bases, "http://"+p.addr)
+	}
+	r.fleet, r.crowded = deskload.New("demo", bases...), false
 	r.fleet.Progress = func(text string) { r.t.Note("bench desk: %s", text) }
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+	"github.com/go-eddy/eddy/desk/bus/bustest"
+	"github.com/go-eddy/eddy/desk/store/pgtest"
 )
 
 // TestBenchDesk runs every measurement on a small scale and looks at what is counted, not at how fast it was.
@@ -57,6 +59,32 @@ func TestBenchDesk(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind %v, %v", left, err)
+	}
+}
+
+// TestBenchDeskNodes measures two servers on one database and one bus, with clients at both.
+func TestBenchDeskNodes(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the server's processor time is read from /proc, which only Linux has")
+	}
+	for args, want := range map[string]string{
+		"--nodes 2":                        "need --store",
+		"--bus nats://a":                   "need --store",
+		"--bus a:b --store postgres://a/b": "--bus: ",
+		"--nodes 2 --store postgres://a/b --only idle":  "--only idle measures one server",
+		"--nodes 17 --store postgres://a/b --only rate": "--nodes 17",
+	} {
+		cmdtest.ExpectFailure(t, append([]string{"bench", "desk"}, strings.Fields(args)...), want, ": ")
+	}
+	out, errs, code := cmdtest.Run(t, "bench", "desk", "--customers", "6", "--agents", "2", "--rate", "40", "--duration", "1s", "--data", t.TempDir(), "--json",
+		"--nodes", "2", "--store", pgtest.Database(t, nil), "--bus", bustest.Start(t, nil).URL())
+	var r deskReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %q, %q", code, err, out, errs)
+	}
+	if r.Rate == nil || r.Rate.Messages != 40 || r.Rate.CPU <= 0 || r.Full == nil || r.Idle != nil || r.Reconnect != nil {
+		t.Errorf("rate %+v, full %+v, idle %v, reconnect %v", r.Rate, r.Full, r.Idle, r.Reconnect)
 	}
 }
 

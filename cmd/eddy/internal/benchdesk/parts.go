@@ -13,7 +13,7 @@ import (
 // timed runs a measurement and adds the processor time that it cost the server.
 func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*deskRate, error) {
 	before := r.fleet.Faults()
-	from, err := r.server.cpu()
+	from, err := r.cpu()
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*desk
 	if err != nil {
 		return nil, err
 	}
-	to, err := r.server.cpu()
+	to, err := r.cpu()
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (r *deskRun) reconnected(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.server, err = startDeskServer(r.dir, r.store, addr); err != nil {
+	if r.server, err = startDeskServer(r.flags(0, addr)); err != nil {
 		return err
 	}
 	listening := time.Now()

@@ -26,12 +26,12 @@ type deskProcess struct {
 // ownPath names the file of this program.
 var ownPath = os.Executable
 
-func startDeskServer(data, database, addr string) (*deskProcess, error) {
+func startDeskServer(f serverFlags) (*deskProcess, error) {
 	self, err := ownPath()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "bench", benchServer, "--data", data, "--store", database, "--addr", addr)
+	cmd := exec.Command(self, "bench", benchServer, "--data", f.data, "--store", f.store, "--files", f.files, "--bus", f.bus, "--addr", f.addr)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

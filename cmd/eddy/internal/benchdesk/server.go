@@ -28,27 +28,32 @@ const benchServer = "desk-server"
 // from one address, and a measurement writes faster than one visitor may. Lines on the standard input make the server
 // hang and report its memory.
 func Server(t *cli.Terminal) *cobra.Command {
-	var data, database, addr string
+	var of serverFlags
 	cmd := &cobra.Command{
 		Use:    benchServer,
 		Short:  "The server that \"eddy bench desk\" measures",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), t, data, database, addr)
+			return serve(cmd.Context(), t, of)
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "data directory")
-	cmd.Flags().StringVar(&database, "store", "", "address of a PostgreSQL database; empty = a file in --data")
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address to listen on")
+	cmd.Flags().StringVar(&of.data, "data", "", "data directory")
+	cmd.Flags().StringVar(&of.store, "store", "", "address of a PostgreSQL database; empty = a file in --data")
+	cmd.Flags().StringVar(&of.files, "files", "", "directory of the files; empty = one in --data")
+	cmd.Flags().StringVar(&of.bus, "bus", "", "address of NATS; empty = none")
+	cmd.Flags().StringVar(&of.addr, "addr", "127.0.0.1:0", "address to listen on")
 	return cmd
 }
 
-// benchOptions returns the options of the server that is measured.
-func benchOptions(data, database string) desk.Options {
+// serverFlags say where a server that is measured has its data.
+type serverFlags struct{ data, store, files, bus, addr string }
+
+// options returns the options of the server that is measured.
+func (f *serverFlags) options() desk.Options {
 	const plenty = 1e6
 	fast := hub.Rate{PerSecond: plenty, Burst: plenty}
 	return desk.Options{
-		DataDir: data, Store: database,
+		DataDir: f.data, Store: f.store, Files: f.files, Bus: f.bus, Addr: f.addr,
 		Limits: hub.Limits{CustomerMessages: fast, AgentMessages: fast, CustomerCommands: fast, AgentCommands: fast},
 		// The cost of passwords is not what is measured.
 		Passwords: auth.Params{MemoryKiB: 64, Passes: 1, Lanes: 1}, NewVisitors: fast, NewVisitorsPerIP: fast, ConnsPerIP: -1,
@@ -56,9 +61,8 @@ func benchOptions(data, database string) desk.Options {
 	}
 }
 
-func serve(ctx context.Context, t *cli.Terminal, data, database, addr string) error {
-	o := benchOptions(data, database)
-	o.Addr = addr
+func serve(ctx context.Context, t *cli.Terminal, of serverFlags) error {
+	o := of.options()
 	jam := newJam()
 	o.WrapStore = func(s store.Store) store.Store { return jammed{s, jam} }
 	d, err := desk.Open(ctx, o)

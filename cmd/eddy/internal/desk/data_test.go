@@ -142,6 +142,8 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--trusted-proxies=10.0.0.0/8,proxy", `"proxy"`, "10.0.0.0/8"},
 		{"--trusted-proxies=10.0.0.0/40", `"10.0.0.0/40"`, "10.0.0.0/8"},
 		{"--keep-ip=some", `"some"`, "short"},
+		{"--bus=nats://bus.example", "--bus needs --store", "alone"},
+		{"--bus=http://bus.example", `"http://"`, "nats://host:4222"},
 		{"--conns-per-ip=-1", "--conns-per-ip -1", "no limit"},
 		{"--hsts=500ms", "--hsts is 500ms", "720h"},
 		{"--hsts=-1h", "--hsts is -1h0m0s", "720h"},

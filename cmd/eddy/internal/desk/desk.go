@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/health"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/bus"
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
@@ -43,6 +44,7 @@ type deskFlags struct {
 	data      string
 	store     string
 	files     string
+	bus       string
 	https     bool
 	hsts      time.Duration
 	public    string
@@ -150,6 +152,12 @@ func (f *deskFlags) checkData() error {
 	if f.files != "" && f.store == "" {
 		return errors.New("--files needs --store, because the files of a database file are in --data")
 	}
+	if err := bus.CheckURL(f.bus); err != nil {
+		return fmt.Errorf("--bus: %w", err)
+	}
+	if f.bus != "" && f.store == "" {
+		return errors.New("--bus needs --store: a server with a database file is alone")
+	}
 	return sqlstore.CheckURL(f.store)
 }
 
@@ -175,7 +183,7 @@ func (f *deskFlags) options() desk.Options {
 		visitors.Burst = -1
 	}
 	return desk.Options{
-		DataDir: f.data, Store: f.store, Files: f.files, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
+		DataDir: f.data, Store: f.store, Files: f.files, Bus: f.bus, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
@@ -204,6 +212,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "address of a PostgreSQL database, such as postgres://desk@db.example/desk; empty = a file in --data")
 	cmd.PersistentFlags().StringVar(&f.files, "files", "", "directory of the uploaded files, which all servers with one --store share; empty = one in --data")
+	cmd.Flags().StringVar(&f.bus, "bus", "", "address of NATS, such as nats://bus.example:4222, over which the servers with one --store tell each other what happens; empty = the database tells them")
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")

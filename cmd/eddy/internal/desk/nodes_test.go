@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+	"github.com/go-eddy/eddy/desk/bus/bustest"
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store/pgtest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -76,14 +79,14 @@ func (c *nodes) at(i int) *desktest.Web {
 }
 
 // shared moves a new desk to a database, and starts servers on it.
-func shared(t *testing.T, n int) (c *nodes, account []string) {
+func shared(t *testing.T, n int, args ...string) (c *nodes, account []string) {
 	t.Helper()
 	url := pgtest.Database(t, nil)
 	data, account := cmdtest.MadeDesk(t)
 	if out, errs, code := cmdtest.Run(t, "desk", "migrate", "--data", data, "--to", url); code != 0 || !strings.Contains(out, "all check sums agree") {
 		t.Fatalf("exit code %d, %q, %q", code, out, errs)
 	}
-	return startNodes(t, n, "--store", url, "--files", filepath.Join(data, "files")), account
+	return startNodes(t, n, append([]string{"--store", url, "--files", filepath.Join(data, "files")}, args...)...), account
 }
 
 // TestNodesAreOneDesk is an ordinary day with two servers: a customer at one, an agent at the other, a file, and a server that is stopped and comes back
@@ -167,8 +170,8 @@ func TestNodesAreOneDesk(t *testing.T) {
 	}
 }
 
-// TestNodesKilled runs three servers on one database, and kills one after the other with SIGKILL while customers and an agent send. Each
-// connection goes to any of them. In the end every message is stored once, as TestKillLosesNothing has it.
+// TestNodesKilled runs three servers on one database and one bus, and kills one after the other with SIGKILL while customers and an agent send. Every
+// other time the bus is gone, too. Each connection goes to any of the servers. In the end every message is stored once, as TestKillLosesNothing has it.
 func TestNodesKilled(t *testing.T) {
 	t.Parallel()
 	rounds := 6
@@ -180,7 +183,8 @@ func TestNodesKilled(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	ctx := testkit.Context(t)
-	c, account := shared(t, servers)
+	between := bustest.Start(t, nil)
+	c, account := shared(t, servers, "--bus", between.URL())
 	web := desktest.NewWeb(c.base)
 	defer web.CloseIdle()
 	agent := web.Agent(account[1], account[2])
@@ -192,6 +196,9 @@ func TestNodesKilled(t *testing.T) {
 			s.fill(open)
 		}
 		waitAcks(ctx, t, senders, before+random.IntN(len(senders)*open))
+		if between.End(); round%2 == 0 {
+			between.Begin()
+		}
 		victim := round % servers
 		p := c.end(victim)
 		p.Signal(syscall.SIGKILL)
@@ -206,6 +213,67 @@ func TestNodesKilled(t *testing.T) {
 	}
 	checkLogs(ctx, t, web, account, senders)
 	for i := range servers {
+		c.end(i).Stop()
+	}
+}
+
+// TestNodesOnABus: over the bus a customer at one server and an agent at another one see each other type and read. Without it they talk, and
+// when it comes back they see each other again.
+func TestNodesOnABus(t *testing.T) {
+	t.Parallel()
+	ctx := testkit.Context(t)
+	between := bustest.Start(t, nil)
+	between.End() // the servers begin without it
+	c, account := shared(t, 2, "--bus", between.URL())
+	between.Begin()
+	one, two := c.at(0), c.at(1)
+	defer one.CloseIdle()
+	defer two.CloseIdle()
+	agent := two.Agent(account[1], account[2])
+	defer agent.Close()
+	customer := one.Customer("demo")
+	defer customer.Close()
+	if err := agent.Connected(ctx); err != nil {
+		t.Fatal(err)
+	}
+	conv, err := customer.Open(ctx, "human")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := agent.Event(ctx, conv, func(f desktest.Frame) bool { return f.T == "ev.state" }); err != nil {
+		t.Fatal(err)
+	}
+	sees := func(who *desktest.Client, from *desktest.Client, what string, do string, d any) {
+		t.Helper()
+		before := len(who.Others())
+		testkit.Eventually(t, "to see "+what, func() bool { // what comes over the bus may be lost
+			if err := from.Tell(ctx, do, conv, d); err != nil {
+				t.Fatal(err)
+			}
+			return slices.ContainsFunc(who.Others()[before:], func(f desktest.Frame) bool { return f.T == what })
+		})
+	}
+	for round := range 2 {
+		text := fmt.Sprintf("round %d", round)
+		testkit.Eventually(t, "both servers to be on the bus", func() bool { return between.Clients() == 2 })
+		sees(agent, customer, "ev.typing", "typing", proto.Typing{On: true})
+		sees(customer, agent, "ev.typing", "typing", proto.Typing{On: true})
+		between.End()
+		customer.Send(conv, text)
+		if _, err := agent.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == text }); err != nil {
+			t.Fatal(err)
+		}
+		between.Begin()
+	}
+	testkit.Eventually(t, "both servers to be on the bus", func() bool { return between.Clients() == 2 })
+	sees(customer, agent, "ev.typing", "typing", proto.Typing{On: false})
+	customer.Send(conv, "read this")
+	f, err := agent.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == "read this" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	sees(customer, agent, "ev.receipt", "receipt", proto.Receipt{Delivered: f.S, Read: f.S})
+	for i := range 2 {
 		c.end(i).Stop()
 	}
 }

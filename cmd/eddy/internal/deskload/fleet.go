@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
@@ -31,7 +32,7 @@ type Fleet struct {
 	// called.
 	Progress func(text string)
 
-	base   string
+	bases  []string
 	site   string
 	dialer *websocket.Dialer
 	http   *http.Client
@@ -68,15 +69,18 @@ const (
 	progressEvery = 5 * time.Second
 )
 
-// New returns a fleet without clients. Base is the server's address, such as http://127.0.0.1:8080.
-func New(base, site string) *Fleet {
+// New returns a fleet without clients. Each connection, and each request, goes to any of the bases, which are addresses of
+// servers such as http://127.0.0.1:8080.
+func New(site string, bases ...string) *Fleet {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Fleet{
-		base: base, site: site, ctx: ctx, cancel: cancel, owner: make(map[string]*Client), posts: make(map[string]*posted), places: make(chan struct{}, connectPlaces),
+		bases: bases, site: site, ctx: ctx, cancel: cancel, owner: make(map[string]*Client), posts: make(map[string]*posted), places: make(chan struct{}, connectPlaces),
 		dialer: &websocket.Dialer{Engine: &eddy.Dialer{Logger: slog.New(slog.DiscardHandler)}, Options: websocket.Options{Subprotocols: []string{proto.Subprotocol}, RequireSubprotocol: true, PingInterval: -1}},
 		http:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connectPlaces}, Timeout: maxLatency},
 	}
 }
+
+func (f *Fleet) base() string { return f.bases[rand.IntN(len(f.bases))] }
 
 // Close ends all clients.
 func (f *Fleet) Close() error {
@@ -225,7 +229,7 @@ func (f *Fleet) dial(c *Client, first bool) error {
 	f.dials++
 	hello.Seen = c.seen()
 	f.mu.Unlock()
-	conn, err := f.dialer.Dial(f.ctx, "ws"+strings.TrimPrefix(f.base, "http")+"/ws", c)
+	conn, err := f.dialer.Dial(f.ctx, "ws"+strings.TrimPrefix(f.base(), "http")+"/ws", c)
 	if err != nil {
 		return err
 	}

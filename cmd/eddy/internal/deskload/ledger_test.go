@@ -18,7 +18,7 @@ type room struct {
 }
 
 func newRoom(t *testing.T) *room {
-	f := New("http://127.0.0.1:0", "demo")
+	f := New("demo", "http://127.0.0.1:0")
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)

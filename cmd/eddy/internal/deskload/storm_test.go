@@ -135,7 +135,7 @@ func stormDesk(t *testing.T, agents int) (*held, *chaos.Proxy, *Fleet, []Account
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	f := New("http://"+p.Addr(), "demo")
+	f := New("demo", "http://"+p.Addr())
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)

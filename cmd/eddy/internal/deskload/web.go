@@ -37,7 +37,7 @@ func (f *Fleet) postOnce(ctx context.Context, web *http.Client, path string, in,
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base()+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
