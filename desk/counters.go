@@ -77,6 +77,8 @@ type Stats struct {
 
 	Hooks []hooks.Stats // webhooks
 
+	FeedLag store.Latency // until this server knew what others had committed
+
 	Load   hub.Load    // what is open and waiting now
 	Store  store.Stats // the database's writer
 	Pools  hub.PoolStats
@@ -97,7 +99,7 @@ func (d *Desk) Stats() Stats {
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
 		BotCut: h.BotCut.Load(), BotBounds: h.BotBounds.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
 		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), FeedGaps: h.FeedGaps.Load(), Rebuilds: h.Rebuilds.Load(), Bus: d.busStats(), BusLost: h.BusLost.Load(), BusBad: h.BusBad.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(), TargetMisses: h.TargetMisses.Load(),
-		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Push: d.push.Stats(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
+		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Mail: d.post.Stats(), Push: d.push.Stats(), FeedLag: d.hub.Lags(), Load: d.hub.Load(), Store: d.store.Stats(), Pools: d.hub.PoolStats(),
 	}
 	s.Hooks = d.hooks.Stats()
 	if d.server != nil {

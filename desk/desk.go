@@ -44,6 +44,7 @@ type Desk struct {
 	keeper *files.Keeper
 	limits *limits       // nil = this server is alone
 	bus    *bus.Bus      // nil = none
+	since  int64         // when it was opened, Unix milliseconds
 	sso    *sso.Provider // nil = none
 	hooks  *hooks.Hooks
 	links  *files.Links
@@ -95,6 +96,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.Now == nil {
 		d.o.Now = db.Now
 	}
+	d.since = d.o.Now().UnixMilli()
 	if d.o.WrapStore != nil {
 		d.store = d.o.WrapStore(db)
 	}
@@ -121,7 +123,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Bus: d.hubBus(), Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Bus: d.hubBus(), Self: d.self, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
 	if err != nil {
 		return err
 	}
@@ -140,7 +142,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Shared: d.limits.counting(), Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		Others: d.others, ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
 	})
 	if err != nil {
 		return err

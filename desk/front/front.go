@@ -47,7 +47,8 @@ type Options struct {
 	LoginIdle        time.Duration
 	Uploads          Uploads
 	TrustedProxies   []netip.Prefix
-	ConnsPerIP       int // WebSockets; 0 = no limit
+	ConnsPerIP       int                             // WebSockets; 0 = no limit
+	Others           func() (hint string, err error) // what /readyz says about other servers, and why this one is not ready; default nothing
 	KeepIP           KeepIP
 	Places           *geo.File // where addresses are, nil = not known
 	SecondFactor     FactorPolicy
@@ -134,6 +135,9 @@ type Counters struct {
 
 // New returns a Front. It reads the origins of all sites; ctx bounds that.
 func New(ctx context.Context, o Options) (*Front, error) {
+	if o.Others == nil {
+		o.Others = func() (string, error) { return "", nil }
+	}
 	f := &Front{
 		o: o, store: o.Store, hub: o.Hub,
 		throttle:    auth.NewThrottle(o.Now, o.Shared),

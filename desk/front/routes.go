@@ -154,13 +154,19 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) {
 	if f.sso != nil && f.sso.provider.Ready() != nil {
 		said += "\nsingle sign-on does not work: the provider has not answered" // passwords do, so this is no reason to send nobody here
 	}
+	if hint, _ := f.o.Others(); hint != "" {
+		said += "\n" + hint
+	}
 	plain(w, http.StatusOK, said)
 }
 
-// Ready returns nil when the database has taken the last write and answers reads. A few at a time try a read of their
+// Ready returns nil when the database has taken the last write and answers reads, and what other servers commit is known. A few at a time try a read of their
 // own; the others say only what the store says.
 func (f *Front) Ready(ctx context.Context) error {
 	if err := f.store.Ready(); err != nil {
+		return err
+	}
+	if _, err := f.o.Others(); err != nil {
 		return err
 	}
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,7 +51,40 @@ type wallInfo struct {
 	Day     *store.ReportRow `json:"day,omitempty"`
 	Minutes []minuteInfo     `json:"minutes"`
 	Partial bool             `json:"partial,omitempty"`
+	Servers []serverInfo     `json:"servers,omitempty"` // on one database, where there may be several
 	Me      wallMe           `json:"me"`
+}
+
+// serverInfo is one of several servers. Times are Unix milliseconds, lag is in milliseconds.
+type serverInfo struct {
+	Name      string   `json:"name"`
+	Version   string   `json:"version"`
+	Since     int64    `json:"since"`
+	Bus       string   `json:"bus,omitempty"` // up or down
+	Lag       int64    `json:"lag"`
+	Behind    int64    `json:"behind"`
+	Agents    int      `json:"agents"`
+	Customers int      `json:"customers"`
+	Duties    []string `json:"duties"`
+	Here      bool     `json:"here"` // it has answered
+}
+
+// servers returns the servers that share the database.
+func (f *Front) servers(ctx context.Context, now time.Time) ([]serverInfo, error) {
+	if f.store.Node() == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wallTimeout/4)
+	defer cancel()
+	all, err := f.store.Hot().Servers(ctx, now)
+	infos := make([]serverInfo, 0, len(all))
+	for _, s := range all {
+		infos = append(infos, serverInfo{
+			Name: s.Name, Version: s.Version, Since: s.Since, Bus: s.Bus, Lag: s.Lag.Milliseconds(), Behind: s.Behind, Agents: s.Agents, Customers: s.Customers,
+			Duties: slices.Concat([]string{}, s.Leases), Here: s.Node == f.store.Node(),
+		})
+	}
+	return infos, err
 }
 
 // minuteInfo is what happened in one minute in all groups.
@@ -81,7 +115,11 @@ func (f *Front) wall(w http.ResponseWriter, r *http.Request, s store.AgentSessio
 	if !s.Agent.Role.Can(perm.Private) {
 		info.Mask()
 	}
+	var late error
 	info.Day, info.Minutes, err = f.today(r.Context(), now, since)
+	if info.Servers, late = f.servers(r.Context(), now); err == nil {
+		err = late
+	}
 	if err != nil {
 		info.Partial = true
 		if r.Context().Err() == nil {

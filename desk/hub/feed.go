@@ -37,13 +37,15 @@ type feed struct {
 	turn sync.Mutex // held while a part that comes is taken over
 
 	mu      sync.Mutex
-	at      int64        // everything up to it has been taken over
-	seen    int64        // the last part that was heard of
-	behind  bool         // parts are missing: what comes meanwhile is read, too
-	ended   bool         // nothing comes any more
-	held    []*store.Fed // parts behind one that is missing, in order
-	awaited int64        // the bus has time to bring everything up to it, 0 = nothing is missing
-	waiting []waiting    // in the order of their places
+	at      int64         // everything up to it has been taken over
+	seen    int64         // the last part that was heard of
+	behind  bool          // parts are missing: what comes meanwhile is read, too
+	ended   bool          // nothing comes any more
+	held    []*store.Fed  // parts behind one that is missing, in order
+	late    time.Time     // since when something is missing, zero = nothing is
+	longest time.Duration // that a part took to get here, since the last beat
+	awaited int64         // the bus has time to bring everything up to it, 0 = nothing is missing
+	waiting []waiting     // in the order of their places
 }
 
 // waiting is the answer to a command that waits until the feed has come to the command's place.
@@ -89,6 +91,7 @@ func (f *feed) tell(part *store.Fed) {
 	if part.First <= part.Last {
 		f.hub.peers.committed(part)
 	}
+	part.At = 0 // it has not come from anywhere
 	f.take(part)
 }
 
@@ -123,7 +126,7 @@ func (f *feed) unhold() *store.Fed {
 func (f *feed) follows(part *store.Fed) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen = max(f.seen, part.Last)
+	f.heardOf(part.Last)
 	switch {
 	case f.ended:
 	case f.behind:
@@ -137,6 +140,14 @@ func (f *feed) follows(part *store.Fed) bool {
 		f.fallBehind()
 	}
 	return false
+}
+
+// heardOf notes that there is something up to a place. feed.mu is held.
+func (f *feed) heardOf(place int64) {
+	f.seen = max(f.seen, place)
+	if f.seen > f.at && f.late.IsZero() {
+		f.late = f.hub.o.Now()
+	}
 }
 
 // hold keeps a part until the one before it has come. False means that this does not help. feed.mu is held.
@@ -171,10 +182,32 @@ func (f *feed) apply(part *store.Fed) {
 	h := f.hub
 	var n *news
 	f.guard(func() { n = h.takeOver(part) })
+	f.took(part.At)
 	f.reached(part.Last)
 	if n != nil {
 		f.guard(func() { h.publish(n) })
 	}
+}
+
+// took counts how long a part that another server has committed at a time took to get here.
+func (f *feed) took(at int64) {
+	if at == 0 {
+		return
+	}
+	d := max(time.Duration(f.hub.o.Now().UnixMilli()-at)*time.Millisecond, 0)
+	f.hub.lags.Add(d)
+	f.mu.Lock()
+	f.longest = max(f.longest, d)
+	f.mu.Unlock()
+}
+
+// standing returns how far the feed has been taken over, how many rows are missing that were heard of, and the longest time
+// that a part took to get here since the call before.
+func (f *feed) standing() (place, behind int64, longest time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	longest, f.longest = f.longest, 0
+	return f.at, max(f.seen-f.at, 0), longest
 }
 
 // guard keeps a panic from ending the feed.
@@ -199,7 +232,9 @@ func (f *feed) after(place int64, answer func()) {
 // reached notes that everything up to a place has been taken over, and answers those who wait for it.
 func (f *feed) reached(place int64) {
 	f.mu.Lock()
-	f.at = max(f.at, place)
+	if f.at = max(f.at, place); f.at >= f.seen {
+		f.late = time.Time{}
+	}
 	f.mu.Unlock()
 	f.release(place)
 }

@@ -40,6 +40,7 @@ type Hub struct {
 	receipts *receipts
 	feed     *feed
 	peers    *peers
+	lags     store.Latencies // of parts of the feed that other servers have committed
 	router   *router
 
 	mu       sync.Mutex
@@ -154,6 +155,23 @@ func (h *Hub) begin(ctx context.Context) error {
 	}
 	return nil
 }
+
+// maxLate is how long parts of the feed may be missing before a server says that it is not ready: its clients see what was.
+const maxLate = 10 * time.Second
+
+// Ready returns nil while the hub knows what other servers commit.
+func (h *Hub) Ready() error {
+	h.feed.mu.Lock()
+	late := h.feed.late
+	h.feed.mu.Unlock()
+	if d := h.o.Now().Sub(late); !late.IsZero() && d > maxLate {
+		return fmt.Errorf("hub: what was committed %.0f seconds ago has not been read yet", d.Seconds())
+	}
+	return nil
+}
+
+// Lags returns how long it took until this server knew what others had committed.
+func (h *Hub) Lags() store.Latency { return h.lags.Load() }
 
 // PoolStats are the numbers of the hub's pools.
 type PoolStats struct{ Conversation, Customer, Agent, Bot executor.Stats }

@@ -46,6 +46,9 @@ type Options struct {
 	// Bus carries what servers tell each other besides the database. Default none: they hear of each other through the database.
 	Bus Bus
 
+	// Self says what this server tells whoever operates it; the hub adds what it knows. Default nothing.
+	Self func() store.About
+
 	// Hold runs what one of several servers does: giving chats out, timers, and ending what dead servers have left. Default
 	// lease.Alone. A server that is alone does that in any case.
 	Hold lease.Hold
@@ -170,6 +173,9 @@ func (o *Options) fill() error {
 	}
 	if o.HooksChanged == nil {
 		o.HooksChanged = func() {}
+	}
+	if o.Self == nil {
+		o.Self = func() store.About { return store.About{} }
 	}
 	if o.Bus == nil {
 		o.Bus = noBus{}

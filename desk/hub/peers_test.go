@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -420,6 +421,34 @@ func TestPartOnTheBus(t *testing.T) {
 	}
 	if n := r.hub.Counters.BusBad.Load(); n != 3 {
 		t.Errorf("%d messages could not be read", n)
+	}
+}
+
+// TestReadyWhileLate: a server that does not learn what others commit says after a while that it is not ready, and is again when
+// it has.
+func TestReadyWhileLate(t *testing.T) {
+	clock := &fakeClock{t: time.Now()}
+	r := newRig(t, Options{Limits: testLimits(), Now: clock.now})
+	f := r.hub.feed
+	r.calm()
+	r.fault.feed.fail(true)
+	at := f.place()
+	f.take(&store.Fed{First: at + 1, Last: at + 2, At: 1}) // nothing is missing before it
+	r.ok(r.hub.Ready())
+	f.take(&store.Fed{First: at + 6, Last: at + 5})
+	clock.advance(maxLate)
+	r.ok(r.hub.Ready())
+	clock.advance(time.Second)
+	if err := r.hub.Ready(); err == nil || !strings.Contains(err.Error(), "11 seconds") {
+		t.Errorf("late for 11 seconds: %v", err)
+	}
+	if _, behind, _ := f.standing(); behind != 3 {
+		t.Errorf("%d rows behind", behind)
+	}
+	r.fault.feed.fail(false)
+	r.waitFor("the server to be ready", func() bool { return r.hub.Ready() == nil })
+	if l := r.hub.Lags(); l.Count != 1 {
+		t.Errorf("%d parts came from elsewhere", l.Count)
 	}
 }
 

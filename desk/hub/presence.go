@@ -208,7 +208,10 @@ func (h *Hub) pulse(ctx context.Context) {
 func (h *Hub) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatEvery)
 	defer cancel()
-	anew, err := h.o.Store.Beat(ctx, nodeLife, h.feed.place())
+	about := h.o.Self()
+	place, behind, longest := h.feed.standing()
+	about.Behind, about.Lag = behind, longest
+	anew, err := h.o.Store.Beat(ctx, nodeLife, place, about)
 	if err != nil || !anew {
 		return err
 	}

@@ -5,6 +5,7 @@ import "context"
 // Fed is one part of the feed: what one command, or one change of a person, has changed.
 type Fed struct {
 	First, Last int64        // numbers of its rows in the outbox
+	At          int64        // when that was, Unix milliseconds
 	Conv        Conversation // the head after the change, or a later one; ID "" = it is about no conversation, or that is gone
 	Events      []Event      // added to the conversation
 	Touched     bool         // the conversation may have changed in another way, too

@@ -23,9 +23,10 @@ type Presence struct {
 type Nodes interface {
 	// Node returns the name of this run of this server, "" where it is alone.
 	Node() string
-	// Beat says that this server lives for life, and has taken the feed over up to a place. The result is true if the others do
-	// not know it, or have buried it: who is connected to it then has to be stored again. Alone it is false.
-	Beat(ctx context.Context, life time.Duration, told int64) (anew bool, err error)
+	// Beat says that this server lives for life, has taken the feed over up to a place, and what it says about itself. The
+	// result is true if the others do not know it, or have buried it: who is connected to it then has to be stored again. Alone
+	// it is false.
+	Beat(ctx context.Context, life time.Duration, told int64, about About) (anew bool, err error)
 	// SetHere stores which customers have a connection to this server, and when the last one ended of others, at most BuryRows at once.
 	SetHere(ctx context.Context, all []Here) error
 	// EndNode says that this server ends now.
@@ -35,6 +36,26 @@ type Nodes interface {
 	Bury(ctx context.Context) (more bool, err error)
 	// AdoptTurns gives this server the unanswered turns of bots whose server does not live any more, and returns their ids.
 	AdoptTurns(ctx context.Context) ([]string, error)
+}
+
+// About is what a server says about itself. Whoever operates it reads that; servers decide nothing by it.
+type About struct {
+	Name    string        `json:"name"`    // of the machine, with the address on which the server listens
+	Version string        `json:"version"` // of the program
+	Since   int64         `json:"since"`   // of the start, Unix milliseconds
+	Bus     string        `json:"bus"`     // up or down, "" = it has none
+	Lag     time.Duration `json:"lag"`     // the longest time that a part of the feed took to get here, since the beat before
+	Behind  int64         `json:"behind"`  // rows of the outbox that it had heard of and not taken over
+}
+
+// Server is a server as the database knows it.
+type Server struct {
+	Node string
+	About
+	Until     int64    // it counts as alive, Unix milliseconds
+	Agents    int      // connected to it
+	Customers int      // of those with an open chat
+	Leases    []string // that it holds, in order
 }
 
 // Here says that a customer has a connection to a server, or since when not.
@@ -50,4 +71,6 @@ const BuryRows = 256
 type NodeReader interface {
 	// Presences returns everybody who is connected to one of several servers. Only Kind, ID and Nodes are set.
 	Presences(ctx context.Context) ([]Presence, error)
+	// Servers returns the servers that live now, in the order of their names. Where one is alone there are none.
+	Servers(ctx context.Context, now time.Time) ([]Server, error)
 }

@@ -78,7 +78,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 func put(scrape *expo.Scrape, name string, st *desk.Stats) {
 	deskTable.Put(scrape, st, name)
 	putLoad(scrape, name, &st.Load)
-	putLatency(scrape, name, &st.Store.Latency)
+	putLatency(scrape, storeLatency, name, &st.Store.Latency)
+	putLatency(scrape, feedLag, name, &st.FeedLag)
 	for code, n := range st.Errors {
 		scrape.Put(deskErrors, float64(n), name, code)
 	}

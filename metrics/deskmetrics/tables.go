@@ -76,6 +76,8 @@ var (
 	deskConversations = expo.Gauge("eddy_desk_conversations", "Open conversations, by state: bot, queued (they wait for an agent) and assigned.", "desk", "state")
 	storeLatency      = expo.Histogram("eddy_desk_store_command_seconds", "Time from a command's start to its outcome, after the commit; or to the refusal of one whose deadline came first.", "desk")
 
+	feedLag = expo.Histogram("eddy_desk_feed_lag_seconds", "Time from when another server has written something to the database until this one knew it; nothing where one server is alone.", "desk")
+
 	botTable = expo.Table[botStats]{
 		expo.Level("eddy_desk_bot_running", "Turns of a webhook bot under way.", func(s *botStats) int { return s.Running }),
 		expo.Level("eddy_desk_bot_waiting", "Turns of a webhook bot that wait for a place.", func(s *botStats) int { return s.Waiting }),
@@ -121,7 +123,7 @@ var (
 )
 
 func families() []*expo.Family {
-	all := append(deskTable.Families(), deskConnections, deskConversations, storeLatency, deskErrors, deskCloses, deskRefused)
+	all := append(deskTable.Families(), deskConnections, deskConversations, storeLatency, feedLag, deskErrors, deskCloses, deskRefused)
 	all = append(append(all, botTable.Families()...), botBreaker)
 	return append(all, hookTable.Families()...)
 }
@@ -137,10 +139,10 @@ func putLoad(scrape *expo.Scrape, name string, l *hub.Load) {
 	scrape.Put(deskConversations, float64(l.Assigned), name, "assigned")
 }
 
-func putLatency(scrape *expo.Scrape, name string, l *store.Latency) {
+func putLatency(scrape *expo.Scrape, of *expo.Family, name string, l *store.Latency) {
 	upto := make(map[float64]uint64, len(l.Upto))
 	for i, n := range l.Upto {
 		upto[store.LatencyBound(i).Seconds()] = n
 	}
-	scrape.PutHistogram(storeLatency, l.Count, l.Sum.Seconds(), upto, name)
+	scrape.PutHistogram(of, l.Count, l.Sum.Seconds(), upto, name)
 }

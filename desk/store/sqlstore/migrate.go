@@ -17,7 +17,14 @@ var migrations embed.FS
 type migration struct {
 	version int
 	sql     string
+	rolling bool // programs that know the version before go on beside it, and begin on it
 }
+
+// A migration is rolling if its first line begins so: it adds tables that nobody else needs, or columns with defaults.
+const rollingMark = "-- rolling:"
+
+// beforeRolling is the last version that all programs had to know.
+const beforeRolling = 30
 
 // loadMigrations returns the embedded migrations in order. A file is named NNNN_what.sql. Numbers may be left out for a while.
 func loadMigrations(d *dialect) ([]migration, error) {
@@ -36,7 +43,7 @@ func loadMigrations(d *dialect) ([]migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, migration{version, string(text)})
+		all = append(all, migration{version, string(text), strings.HasPrefix(string(text), rollingMark)})
 	}
 	return all, nil
 }
@@ -95,8 +102,8 @@ func applied(ctx context.Context, conn *sql.Conn, version int) (map[int]bool, er
 	return done, err
 }
 
-// schemaVersion returns the version of the schema, 0 for an empty database. A database of another program, or newer than
-// newest, is an error.
+// schemaVersion returns the version of the schema, 0 for an empty database. A database of another program is an error, and one
+// that is newer than newest by more than rolling migrations.
 func schemaVersion(ctx context.Context, conn *sql.Conn, d *dialect, place string, newest int) (int, error) {
 	var tables, ours int
 	err := conn.QueryRowContext(ctx, d.tables).Scan(&tables, &ours)
@@ -108,7 +115,12 @@ func schemaVersion(ctx context.Context, conn *sql.Conn, d *dialect, place string
 	}
 	var version int
 	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&version)
-	if err == nil && version > newest {
+	if err != nil || version <= newest {
+		return version, err
+	}
+	var least int // that a program has to know
+	err = conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT coalesce((SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'schema_least'), %d)`, beforeRolling)).Scan(&least)
+	if err == nil && least > newest {
 		err = &ownError{fmt.Sprintf("store: database %s has schema version %d, this program knows up to %d: start a newer eddy, or another %s",
 			place, version, newest, d.elsewhere)}
 	}
@@ -125,6 +137,9 @@ func apply(ctx context.Context, conn *sql.Conn, d *dialect, m migration, now tim
 	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, d.rewrite(`INSERT INTO schema_version (version, applied) VALUES (?, ?)`), m.version, now.UnixMilli())
+	}
+	if err == nil && !m.rolling {
+		_, err = conn.ExecContext(ctx, d.rewrite(`INSERT INTO setting (key, value) VALUES ('schema_least', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`), strconv.Itoa(m.version))
 	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, `COMMIT`)

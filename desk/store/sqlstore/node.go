@@ -1,8 +1,11 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,12 +13,17 @@ import (
 )
 
 const (
-	sqlBeat       = `INSERT INTO node (id, until, told) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET until = ?2, told = ?3`
+	sqlBeat       = `INSERT INTO node (id, until, told, about) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO UPDATE SET until = ?2, told = ?3, about = ?4`
 	sqlKnown      = `SELECT count(*) FROM node WHERE id = ?`
 	sqlEndNode    = `UPDATE node SET until = least(until, ?) WHERE id = ?`
 	sqlDeadNode   = `SELECT id FROM (SELECT id FROM node WHERE until <= ? UNION SELECT node AS id FROM presence WHERE node NOT IN (SELECT id FROM node)) d WHERE id <> ? ORDER BY id LIMIT 1`
 	sqlForgetNode = `DELETE FROM node WHERE id = ? AND until <= ?`
 	sqlSlowest    = `SELECT min(told) FROM node WHERE until > ?`
+
+	sqlServers = `SELECT n.id, n.until, n.about,
+		(SELECT count(*) FROM presence p WHERE p.node = n.id AND p.kind = 'agent'), (SELECT count(*) FROM presence p WHERE p.node = n.id AND p.kind = 'customer'),
+		coalesce((SELECT string_agg(l.name, ' ' ORDER BY l.name) FROM lease l WHERE l.holder = n.id AND l.until > ?1), '')
+		FROM node n WHERE n.until > ?1 ORDER BY n.id`
 
 	sqlAppear  = `INSERT INTO presence (kind, id, node) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
 	sqlVanish  = `DELETE FROM presence WHERE kind = ? AND id = ? AND node = ?`
@@ -41,17 +49,40 @@ func (db *DB) Node() string {
 }
 
 // Beat implements store.Nodes.
-func (db *DB) Beat(ctx context.Context, life time.Duration, told int64) (bool, error) {
+func (db *DB) Beat(ctx context.Context, life time.Duration, told int64, about store.About) (bool, error) {
 	if db.o.Alone {
 		return false, nil
+	}
+	said, err := json.Marshal(about)
+	if err != nil {
+		return false, err
 	}
 	return written(ctx, db, func(t *tx) (bool, error) {
 		var known int
 		if err := t.row(sqlKnown, t.me).Scan(&known); err != nil {
 			return false, err
 		}
-		return known == 0, t.exec(sqlBeat, t.me, t.now()+life.Milliseconds(), told)
+		return known == 0, t.exec(sqlBeat, t.me, t.now()+life.Milliseconds(), told, string(said))
 	})
+}
+
+// Servers implements store.NodeReader.
+func (r *reader) Servers(ctx context.Context, now time.Time) ([]store.Server, error) {
+	all, err := list(ctx, r.db, scanServer, sqlServers, now.UnixMilli())
+	slices.SortFunc(all, func(a, b store.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node)) })
+	return all, err
+}
+
+func scanServer(s scanner) (one store.Server, err error) {
+	var about, leases string
+	if err := s.Scan(&one.Node, &one.Until, &about, &one.Agents, &one.Customers, &leases); err != nil {
+		return one, err
+	}
+	if about != "" { // a program of before says nothing
+		err = json.Unmarshal([]byte(about), &one.About)
+	}
+	one.Leases = strings.Fields(leases)
+	return one, err
 }
 
 // EndNode implements store.Nodes.

@@ -52,7 +52,7 @@ type DB struct {
 	commits  atomic.Uint64
 	commands atomic.Uint64
 	failures atomic.Uint64
-	latency  latency
+	latency  store.Latencies
 	news     outboxNews
 	clock    clock
 	feed     feed
@@ -184,7 +184,7 @@ func (db *DB) Cold() store.Reader { return db.cold }
 func (db *DB) Stats() store.Stats {
 	return store.Stats{
 		Commits: db.commits.Load(), Commands: db.commands.Load(), Failures: db.failures.Load(), Waiting: db.work.waiting(),
-		Unindexed: db.old.left.Load(), Latency: db.latency.load(),
+		Unindexed: db.old.left.Load(), Latency: db.latency.Load(),
 	}
 }
 

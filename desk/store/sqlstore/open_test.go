@@ -69,7 +69,7 @@ func TestOpenRefusesBadFiles(t *testing.T) {
 		"garbage":         {content: garbage, want: "is damaged"},
 		"truncated":       {content: content[:len(content)/3], want: "is damaged"},
 		"damaged pages":   {content: damaged, want: "is damaged"},
-		"newer schema":    {content: content, sql: `INSERT INTO schema_version VALUES (999, 0)`, want: "schema version 999"},
+		"newer schema":    {content: content, sql: `INSERT INTO schema_version VALUES (999, 0); INSERT OR REPLACE INTO setting (key, value) VALUES ('schema_least', '999')`, want: "schema version 999"},
 		"other programme": {content: nil, sql: `CREATE TABLE recipes (name TEXT)`, want: "another program"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -111,7 +111,7 @@ func (t *tx) fed(n int, out *store.Outcome) *store.Fed {
 		return nil
 	}
 	f := new(t.part)
-	f.First, f.Last = rows[0].Seq, rows[len(rows)-1].Seq
+	f.First, f.Last, f.At = rows[0].Seq, rows[len(rows)-1].Seq, rows[0].Time
 	for i := range rows {
 		rows[i].First = f.First
 		if rows[i].Conv != "" {

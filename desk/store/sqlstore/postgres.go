@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,7 +137,8 @@ func (p *postgres) prepare(ctx context.Context) (err error) {
 	return errors.Join(migrate(ctx, conn, &postgresDialect, p.place(), p.o), done())
 }
 
-// unused keeps Desks away from a database with an older schema until done is called, and refuses one that a Desk uses.
+// unused keeps Desks away from a database with an older schema until done is called, and refuses one that a Desk uses. Beside
+// rolling migrations they go on.
 func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() error, err error) {
 	done = func() error { return nil }
 	all, err := loadMigrations(&postgresDialect)
@@ -144,7 +146,7 @@ func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() erro
 		return done, err
 	}
 	have, err := schemaVersion(ctx, conn, &postgresDialect, p.place(), newest(all))
-	if err != nil || have == 0 || have == newest(all) {
+	if err != nil || have == 0 || !slices.ContainsFunc(all, func(m migration) bool { return m.version > have && !m.rolling }) {
 		return done, err
 	}
 	var mine bool

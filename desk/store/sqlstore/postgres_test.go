@@ -110,7 +110,7 @@ func TestPostgresUsedByOlder(t *testing.T) {
 		o.URL = url
 		older := onPostgres(t, o)
 		if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
-			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 28`), tx.exec(`DROP TABLE offer`), tx.exec(`DROP TABLE spent`))
+			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 28`), tx.exec(`DROP TABLE offer`), tx.exec(`DROP TABLE spent`), tx.exec(`ALTER TABLE node DROP COLUMN about`))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -131,6 +131,40 @@ func TestPostgresUsedByOlder(t *testing.T) {
 		if err := newer.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestPostgresRolls: a newer program whose migrations are rolling begins beside one that runs, which goes on. The older one can begin again.
+func TestPostgresRolls(t *testing.T) {
+	url := freshPostgres(t)
+	all, err := loadMigrations(&postgresDialect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := onPostgres(t, Options{URL: url, Several: true})
+	if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
+		return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 30`), tx.exec(`ALTER TABLE node DROP COLUMN about`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var from, to int
+	newer := onPostgres(t, Options{URL: url, Several: true, Migrating: func(a, b int) { from, to = a, b }})
+	if from != 30 || to != newest(all) {
+		t.Errorf("from %d to %d", from, to)
+	}
+	for _, db := range []*DB{older, newer} {
+		if _, err := db.CreateSite(t.Context(), store.Site{Key: db.Node(), Name: "Shop"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := older.write(t.Context(), func(tx *tx) error {
+		return tx.exec(`INSERT INTO schema_version (version, applied) VALUES (?, 1)`, newest(all)+1)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	again := onPostgres(t, Options{URL: url, Several: true}) // beside a newer one
+	if all, err := again.Cold().Sites(t.Context()); err != nil || len(all) != 2 {
+		t.Errorf("%d sites, %v", len(all), err)
 	}
 }
 

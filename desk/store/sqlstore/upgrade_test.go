@@ -404,6 +404,25 @@ func upgradeAndDie(t *testing.T, place string) {
 	t.Fatal(apply(context.Background(), raw(t, path), &sqliteDialect, m, time.UnixMilli(1)))
 }
 
+// TestRolledDatabaseIsOpened: a database that only rolling migrations have made newer is taken as it is.
+func TestRolledDatabaseIsOpened(t *testing.T) {
+	all, of := every(t), newImages(t)
+	path := of.made(t, len(all), len(all))
+	conn := raw(t, path)
+	exec1(t, conn, fmt.Sprintf(`INSERT INTO schema_version (version, applied) VALUES (%d, 1)`, newest(all)+1), `CREATE TABLE later (x INTEGER) STRICT`)
+	closed(t, conn, path)
+	db, err := Open(t.Context(), Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if info, err := Inspect(t.Context(), path); err != nil || info.Schema != newest(all)+1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
 // TestNewerDatabaseIsRefused: a database of any newer version is left as it is, and the error names both versions and
 // what to do.
 func TestNewerDatabaseIsRefused(t *testing.T) {
@@ -412,7 +431,8 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 	for _, version := range []int{known + 1, known + 100} {
 		path := of.made(t, len(all), len(all))
 		conn := raw(t, path)
-		exec1(t, conn, fmt.Sprintf(`INSERT INTO schema_version (version, applied) VALUES (%d, 1)`, version), `CREATE TABLE later (x INTEGER) STRICT`)
+		exec1(t, conn, fmt.Sprintf(`INSERT INTO schema_version (version, applied) VALUES (%d, 1)`, version),
+			fmt.Sprintf(`INSERT OR REPLACE INTO setting (key, value) VALUES ('schema_least', '%d')`, version), `CREATE TABLE later (x INTEGER) STRICT`)
 		closed(t, conn, path)
 		before := dump(t, path)
 		for range 2 {

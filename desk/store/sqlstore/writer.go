@@ -58,7 +58,7 @@ type op struct {
 	state atomic.Int32
 	timer *time.Timer
 
-	latency *latency
+	latency *store.Latencies
 	since   time.Time
 }
 
@@ -152,7 +152,7 @@ func (w *writer) refusal(left time.Duration) error {
 
 func (o *op) expire() {
 	if o.state.CompareAndSwap(opQueued, opExpired) || o.state.CompareAndSwap(opRunning, opLate) {
-		o.latency.add(time.Since(o.since))
+		o.latency.Add(time.Since(o.since))
 		o.done(store.Outcome{Err: store.ErrUnavailable})
 	}
 }
@@ -161,7 +161,7 @@ func (o *op) expire() {
 func (o *op) finish() {
 	o.timer.Stop()
 	if o.state.CompareAndSwap(opRunning, opFinished) {
-		o.latency.add(time.Since(o.since))
+		o.latency.Add(time.Since(o.since))
 		o.done(o.out)
 		return
 	}

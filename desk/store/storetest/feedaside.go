@@ -33,7 +33,7 @@ func (r *rig) says(what string, want store.Fed, change func() error) {
 		if got.First != before+1 || got.Last < got.First {
 			r.t.Errorf("%s: %d to %d behind %d", what, got.First, got.Last, before)
 		}
-		got.First, got.Last = 0, 0
+		got.First, got.Last, got.At = 0, 0, 0
 	}
 	for i := range got.Contacts {
 		got.Contacts[i] = store.Contact{ID: got.Contacts[i].ID}

@@ -14,7 +14,7 @@ const nodeLife = 15 * time.Second
 func (r *rig) beat(wantAnew bool, all ...store.Store) {
 	r.t.Helper()
 	for _, s := range all {
-		if anew, err := s.Beat(r.t.Context(), nodeLife, 0); anew != wantAnew || err != nil {
+		if anew, err := s.Beat(r.t.Context(), nodeLife, 0, store.About{}); anew != wantAnew || err != nil {
 			r.t.Errorf("unknown to the others: %v, %v; want %v", anew, err, wantAnew)
 		}
 	}
@@ -49,6 +49,44 @@ func (r *rig) at(kind store.ActorKind, id string, want ...store.Store) {
 	}
 	if !slices.Equal(got, names) {
 		r.t.Errorf("%s is connected to %q, want %q", id, got, names)
+	}
+}
+
+// testServers: whoever operates servers sees those that live, what they say about themselves, who is connected to them and what they
+// do for all.
+func testServers(t *testing.T, r *rig) {
+	ctx, other := t.Context(), r.beside()
+	r.still.Store(time.Now().UnixMilli())
+	now := func() time.Time { return time.UnixMilli(r.still.Load()) }
+	said := map[string]store.About{r.Node(): {Name: "b", Version: "v2", Since: 7, Bus: "down", Lag: time.Second, Behind: 3}, other.Node(): {Name: "a"}}
+	for _, s := range []store.Store{r, other} {
+		_, err := s.Beat(ctx, nodeLife, 0, said[s.Node()])
+		r.must(err)
+	}
+	r.must(other.SetGone(ctx, r.lin.ID, 0))
+	r.must(r.SetHere(ctx, []store.Here{{Contact: r.open(r.visitor(), false).Contact}}))
+	for _, name := range []string{"router", "mail"} {
+		_, err := r.Claim(ctx, name, nodeLife-1)
+		r.must(err)
+	}
+	servers := func() []store.Server {
+		t.Helper()
+		all, err := r.Cold().Servers(ctx, now())
+		r.must(err)
+		for i := range all {
+			if all[i].About != said[all[i].Node] || all[i].Until != now().Add(nodeLife).UnixMilli() {
+				t.Errorf("server %+v", all[i])
+			}
+		}
+		return all
+	}
+	all := servers()
+	if len(all) != 2 || all[0].Node != other.Node() || all[0].Agents != 1 || all[1].Agents != 0 || all[1].Customers != 1 || all[0].Customers != 0 || !slices.Equal(all[1].Leases, []string{"mail", "router"}) || len(all[0].Leases) != 0 {
+		t.Errorf("servers %+v", all)
+	}
+	r.still.Add(nodeLife.Milliseconds())
+	if all := servers(); len(all) != 0 {
+		t.Errorf("dead servers %+v", all)
 	}
 }
 
@@ -218,7 +256,7 @@ func testTrimWaits(t *testing.T, r *rig) {
 	last := page.Last
 	told := func(s store.Store, at int64) {
 		t.Helper()
-		_, err := s.Beat(ctx, nodeLife, at)
+		_, err := s.Beat(ctx, nodeLife, at, store.About{})
 		r.must(err)
 	}
 	floor := func(what string, keep, want int64) {

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -273,6 +274,36 @@ func TestNodesOnABus(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees(customer, agent, "ev.receipt", "receipt", proto.Receipt{Delivered: f.S, Read: f.S})
+
+	type server struct {
+		Name, Version, Bus string
+		Agents, Customers  int
+		Duties             []string
+		Here               bool
+	}
+	var wall struct{ Servers []server }
+	testkit.Eventually(t, "the wall to show both servers", func() bool {
+		_, body, err := two.Get(ctx, "/api/v1/supervisor/wall", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(body, &wall); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		duties, there := 0, 0
+		for _, s := range wall.Servers {
+			duties += len(s.Duties)
+			if s.Bus == "up" && s.Name != "" && s.Version != "" && (s.Here && s.Agents == 1 && s.Customers == 0 || !s.Here && s.Agents == 0 && s.Customers == 1) {
+				there++
+			}
+		}
+		return len(wall.Servers) == 2 && there == 2 && duties == 3 // chats, webhooks, files
+	})
+	between.End()
+	testkit.Eventually(t, "a server to say that the bus is away", func() bool {
+		resp, body, err := one.Get(ctx, "/readyz", nil)
+		return err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(body), "no connection to the bus")
+	})
 	for i := range 2 {
 		c.end(i).Stop()
 	}

@@ -23,6 +23,10 @@ const groups = new Keyed(byId('groups'), () => {
 	return { name, target, cells, node: el('tr', { data: { testid: 'group' } }, ...cells) };
 });
 const warnings = new Keyed(byId('warnings'), () => ({ node: el('li', { data: { testid: 'target-warning' } }) }));
+const servers = new Keyed(byId('servers'), () => {
+	const cells = [el('th', { scope: 'row' }), ...['number', 'number', '', 'number', '', 'number'].map((c) => el('td', { class: c }))];
+	return { cells, node: el('tr', { data: { testid: 'server' } }, ...cells) };
+});
 const agents = new Keyed(byId('agents'), (a) => new AgentCard(a, { force: state.data.me.perms.includes('force_state'), onStatus: forceStatus, onLogout: forceLogout }));
 
 function tile(name, text, urgency = '') {
@@ -84,7 +88,25 @@ function draw() {
 	drawQueue(state.data);
 	const now = serverNow();
 	agents.update(state.data.agents, (card, agent) => card.update(agent, now));
+	drawServers(state.data.servers ?? []);
 	drawCharts(state.data);
+}
+
+const duties = { router: 'wall.server.duty.router', hooks: 'wall.server.duty.hooks', mail: 'wall.server.duty.mail', files: 'wall.server.duty.files' };
+
+// Where one server is alone there is nothing to tell apart. A newer one may have duties that this page has no words for.
+function drawServers(list) {
+	byId('servers-panel').hidden = list.length === 0;
+	servers.update(list.map((s) => ({ ...s, id: `${s.name} ${s.since}` })), ({ cells }, s) => {
+		const lag = s.behind ? t('wall.server.behind', { n: number(s.behind) }) : t('wall.server.ms', { n: number(s.lag) });
+		const bus = s.bus ? t(`wall.server.bus.${s.bus}`) : '–';
+		const does = s.duties.map((d) => (duties[d] ? t(duties[d]) : d)).join(', ');
+		const name = s.name || t('wall.server.older');
+		const texts = [s.version ? `${name} · ${s.version}` : name, number(s.agents), number(s.customers), does || '–', lag, bus, s.since ? waited(serverNow() - s.since) : '–'];
+		texts.forEach((text, i) => setText(cells[i], text));
+		cells[4].dataset.level = s.behind || s.lag > 1_000 ? 'amber' : '';
+		cells[5].dataset.level = s.bus === 'down' ? 'amber' : '';
+	});
 }
 
 /** The server's clock: waits are counted by it. */
