@@ -34,8 +34,9 @@ type yard struct {
 
 func newYard(t *testing.T) *yard {
 	y := &yard{t: t, dir: filepath.Join(t.TempDir(), "files")}
-	var err error
-	y.files, err = files.Open(files.Options{Dir: y.dir, MinFree: -1})
+	place, err := files.OpenDirectory(y.dir, false)
+	y.ok(err)
+	y.files, err = files.Open(files.Options{Place: place, MinFree: -1})
 	y.ok(err)
 	path := filepath.Join(t.TempDir(), "desk.db")
 	sqlitetest.Prepare(t, path)
@@ -78,7 +79,7 @@ func (y *yard) do(cmd store.Command) store.Outcome {
 // file stores a file, an hour and more ago, and gives it a row if its state is not "".
 func (y *yard) file(state string) store.Attachment {
 	y.t.Helper()
-	f, err := y.files.Receive(strings.NewReader("some text"), "x.txt", -1)
+	f, err := y.files.Receive(y.t.Context(), strings.NewReader("some text"), "x.txt", -1)
 	y.ok(err)
 	past := time.Now().Add(-90 * time.Minute)
 	y.ok(os.Chtimes(filepath.Join(y.dir, f.Storage[:2], f.Storage), past, past))
@@ -97,7 +98,7 @@ func (y *yard) send(a store.Attachment) store.Attachment {
 }
 
 func (y *yard) has(a store.Attachment) bool {
-	f, err := y.files.Open(a.Storage)
+	f, err := y.files.Open(y.t.Context(), a.Storage)
 	if err == nil {
 		_ = f.Close()
 	}
@@ -113,13 +114,13 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	y.send(refused)
 	_, err = y.db.DecideAttachment(testkit.Context(t), refused.ID, false)
 	y.ok(err)
-	late, err := y.files.Receive(strings.NewReader("never sent, and the disk has it for a moment only"), "x.txt", -1)
+	late, err := y.files.Receive(y.t.Context(), strings.NewReader("never sent, and the disk has it for a moment only"), "x.txt", -1)
 	y.ok(err)
 	_, err = y.db.AddAttachment(testkit.Context(t), store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: "x.txt", Type: late.Type, Size: late.Size, Storage: late.Storage, State: store.FileReady}, store.Quota{})
 	y.ok(err)
 	y.ahead.Store(int64(25 * time.Hour))
 	young := y.file(store.FileReady)
-	fresh, err := y.files.Receive(strings.NewReader("its row is being made"), "x.txt", -1)
+	fresh, err := y.files.Receive(y.t.Context(), strings.NewReader("its row is being made"), "x.txt", -1)
 	y.ok(err)
 	half := filepath.Join(y.dir, "incoming", "half")
 	y.ok(os.WriteFile(half, nil, 0o600))

@@ -154,6 +154,9 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) {
 	if f.sso != nil && f.sso.provider.Ready() != nil {
 		said += "\nsingle sign-on does not work: the provider has not answered" // passwords do, so this is no reason to send nobody here
 	}
+	if err := f.o.Files.Fault(); err != nil {
+		said += "\n" + err.Error() // chats go on without files
+	}
 	plain(w, http.StatusOK, said)
 }
 
