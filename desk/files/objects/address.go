@@ -51,7 +51,7 @@ func Parse(text string) (Address, error) {
 	if a.Prefix != "" {
 		a.Prefix += "/"
 	}
-	if err := s3utils.CheckValidObjectNamePrefix(a.Prefix); err != nil || strings.Contains(a.Prefix, "//") || len(a.Prefix) > maxPrefix {
+	if err := s3utils.CheckValidObjectNamePrefix(a.Prefix); err != nil || strings.Contains("/"+a.Prefix, "//") || strings.Contains("/"+a.Prefix, "/../") || len(a.Prefix) > maxPrefix {
 		return Address{}, fmt.Errorf("has the prefix %.70q: give at most %d bytes of names with single slashes between them", a.Prefix, maxPrefix)
 	}
 	query, err := url.ParseQuery(u.RawQuery)

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type Options struct {
 	Logger  *slog.Logger
 
 	part, call time.Duration // limits of a call that sends a part, default 30 s, and of any other, default 10 s
+	pause      time.Duration // before the second attempt, default 100 ms; four times as long before the third
 	now        func() time.Time
 }
 
@@ -61,21 +63,7 @@ func Open(ctx context.Context, o Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("files: the place of the files %w", err)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.part == 0 {
-		o.part = 30 * time.Second
-	}
-	if o.call == 0 {
-		o.call = 10 * time.Second
-	}
-	if o.now == nil {
-		o.now = time.Now
-	}
-	if o.MaxSize == 0 {
-		o.MaxSize = files.DefaultMaxSize
-	}
+	o.fill()
 	b := &Bucket{o: o, at: at, faults: make(map[deed]fault), said: make(map[deed]time.Time)}
 	part := max(files.HeaderBytes, (o.MaxSize+mostParts-1)/mostParts)
 	if part > mostPart {
@@ -90,6 +78,19 @@ func Open(ctx context.Context, o Options) (*Bucket, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.part = cmp.Or(o.part, 30*time.Second)
+	o.call = cmp.Or(o.call, 10*time.Second)
+	o.pause = cmp.Or(o.pause, 100*time.Millisecond)
+	o.MaxSize = cmp.Or(o.MaxSize, files.DefaultMaxSize)
+	if o.now == nil {
+		o.now = time.Now
+	}
 }
 
 // connect makes the client, and writes and removes one object.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,18 +30,17 @@ const (
 
 // fault is the last call of a kind, if it failed.
 type fault struct {
-	err error
-	at  time.Time
+	err  error
+	at   time.Time
+	away bool // nothing works, and not only this
 }
 
 const (
 	faultLasts = 15 * time.Minute // what nobody has tried again since then says nothing about now
 	sayEvery   = time.Minute
 	mostReason = 240
+	attempts   = 3
 )
-
-// pauses are those between attempts.
-var pauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond}
 
 // do makes a call with a limit of time, and again if it failed in a way that may pass. call must be harmless when it is
 // made twice.
@@ -52,10 +52,7 @@ func (b *Bucket) do(ctx context.Context, what deed, call func(context.Context) e
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := call(limited)
-	for _, pause := range pauses {
-		if !passes(err) || !wait(limited, pause) {
-			break
-		}
+	for i := 1; i < attempts && passes(err) && wait(limited, time.Duration(i*i)*b.o.pause); i++ {
 		err = call(limited)
 	}
 	return b.judge(ctx, what, err)
@@ -123,7 +120,7 @@ func (b *Bucket) judge(ctx context.Context, what deed, err error) error {
 	switch r.StatusCode {
 	case http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotImplemented: // ID knows what to do
 	default:
-		b.fails(what, err)
+		b.fails(what, fault{err, b.o.now(), !answered})
 	}
 	if answered {
 		return &refusal{r.Code, err}
@@ -147,7 +144,9 @@ func reason(err error) string {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the address, which has been said
 		}
-		text = err.Error()
+		if text = err.Error(); strings.HasPrefix(text, "Connection closed by foreign host") { // and the address again
+			text = "connection closed"
+		}
 	case r.Code == minio.NoSuchBucket:
 		text = "there is no such bucket: create it, or name another one"
 	case r.Code == minio.InvalidAccessKeyID, r.Code == minio.SignatureDoesNotMatch:
@@ -171,26 +170,25 @@ func reason(err error) string {
 	return text
 }
 
-// works notes that calls of a kind work.
+// works notes that calls of a kind work, and that the store is there.
 func (b *Bucket) works(what deed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.faults, what)
+	maps.DeleteFunc(b.faults, func(d deed, f fault) bool { return d == what || f.away })
 }
 
 // fails notes that they do not, and tells the log once in a while.
-func (b *Bucket) fails(what deed, err error) {
-	now := b.o.now()
+func (b *Bucket) fails(what deed, f fault) {
 	b.mu.Lock()
-	b.faults[what] = fault{err, now}
+	b.faults[what] = f
 	last, ever := b.said[what]
-	say := !ever || now.Sub(last) >= sayEvery
+	say := !ever || f.at.Sub(last) >= sayEvery
 	if say {
-		b.said[what] = now
+		b.said[what] = f.at
 	}
 	b.mu.Unlock()
 	if say {
-		b.o.Logger.Error("desk: the object store fails", "err", err)
+		b.o.Logger.Error("desk: the object store fails", "err", f.err)
 	}
 }
 
