@@ -289,3 +289,85 @@ func TestKeeperOptions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// awayPlace is a place that cannot be used.
+type awayPlace struct {
+	files.Place
+	calls int
+}
+
+func (p *awayPlace) Remove(context.Context, ...string) error {
+	p.calls++
+	return files.ErrUnavailable
+}
+
+func (p *awayPlace) Local(context.Context, string) (string, func(), error) {
+	p.calls++
+	return "", nil, files.ErrUnavailable
+}
+
+// away replaces the place of files by one that cannot be used.
+func (y *yard) away(place *awayPlace) *files.Store {
+	var err error
+	place.Place, err = files.OpenDirectory(y.dir, false)
+	y.ok(err)
+	s, err := files.Open(files.Options{Place: place, MinFree: -1})
+	y.ok(err)
+	return s
+}
+
+// While files cannot be removed, the rows of old chats go all the same, one error says why, and the files go when they can.
+func TestKeeperWithoutItsFiles(t *testing.T) {
+	y := newYard(t)
+	site, err := y.db.Cold().Site(t.Context(), y.ann.Site)
+	y.ok(err)
+	site.Settings.KeepDays, site.ReopenWindow = 1, -1
+	y.ok(y.db.UpdateSite(t.Context(), site))
+	sent, old := y.send(y.file(store.FileReady)), y.file(store.FileReady)
+	y.do(store.Move{Conv: y.conv.ID, Trigger: store.CustomerClose, By: y.ann.Actor()})
+	y.ahead.Store(int64(48 * time.Hour))
+	place := new(awayPlace)
+	k, err := files.NewKeeper(files.KeeperOptions{Store: y.db, Files: y.away(place), Now: y.now, Logger: slog.New(slog.DiscardHandler)})
+	y.ok(err)
+	if err := k.Round(t.Context()); !errors.Is(err, files.ErrUnavailable) || place.calls != 1 {
+		t.Errorf("%v after %d calls", err, place.calls)
+	}
+	if _, err := y.db.Cold().Conversation(t.Context(), y.conv.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the chat: %v", err)
+	}
+	if left, err := y.db.Cold().Attachments(t.Context(), []string{sent.ID, old.ID}); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if !y.has(sent) || !y.has(old) {
+		t.Error("the place that is away has removed files")
+	}
+	k, err = files.NewKeeper(files.KeeperOptions{Store: y.db, Files: y.files, Now: y.now})
+	y.ok(err)
+	for range files.Shards / 16 {
+		y.ok(k.Round(t.Context()))
+	}
+	if y.has(sent) || y.has(old) {
+		t.Error("files without rows stay")
+	}
+}
+
+// A scanner is not asked about files that cannot be reached, and one attempt is enough to know that they cannot.
+func TestKeeperScansNothingThatIsAway(t *testing.T) {
+	y := newYard(t)
+	a, b := y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking))
+	place, said := new(awayPlace), new(testkit.Output)
+	k, err := files.NewKeeper(files.KeeperOptions{
+		Store: y.db, Files: y.away(place), Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Scanner: scanFunc(func(store.Attachment) (bool, error) { t.Error("asked"); return false, nil }),
+	})
+	y.ok(err)
+	y.ok(k.Start(testkit.Context(t)))
+	testkit.Eventually(t, "the log says why", func() bool { return strings.Contains(said.String(), "could not be scanned") })
+	k.Stop()
+	if place.calls != 1 {
+		t.Errorf("%d attempts", place.calls)
+	}
+	if left, err := y.db.Cold().Checking(t.Context(), 10); err != nil || len(left) != 2 {
+		t.Errorf("%v of %s and %s, %v", left, a.ID, b.ID, err)
+	}
+}

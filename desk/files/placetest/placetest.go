@@ -98,7 +98,6 @@ func sizes(t *testing.T, f Fixture) {
 	s, _ := f.store(t, "sizes")
 	var picture bytes.Buffer
 	must(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 30))))
-	var want []string
 	for _, n := range []int{1, 5000, files.HeaderBytes, files.HeaderBytes + 1, 2*files.HeaderBytes + 12345} {
 		for _, announced := range []bool{true, false} {
 			data := append(slices.Clone(picture.Bytes()), fill(n)...)[:max(n, picture.Len())]
@@ -114,10 +113,10 @@ func sizes(t *testing.T, f Fixture) {
 			if back := content(t, s, got.Storage); !bytes.Equal(back, data) {
 				t.Errorf("%d bytes: %d came back, or others", n, len(back))
 			}
-			want = append(want, files.Key(got.Storage))
+			hold(t, f, "sizes", files.Key(got.Storage))
+			must(t, s.Remove(t.Context(), got.Storage))
 		}
 	}
-	hold(t, f, "sizes", want...)
 }
 
 // broken: of a file that does not arrive whole nothing is left, however much has come.
@@ -350,6 +349,9 @@ func many(t *testing.T, f Fixture) {
 			back, err := io.ReadAll(in)
 			if err = errors.Join(err, in.Close()); err != nil || !bytes.Equal(back, data) {
 				t.Errorf("%d bytes of %d, %v", len(back), len(data), err)
+			}
+			if err := s.Remove(t.Context(), got.Storage); err != nil {
+				t.Error(err)
 			}
 		})
 	}

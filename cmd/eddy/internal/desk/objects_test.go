@@ -83,13 +83,11 @@ func TestNodesShareABucket(t *testing.T) {
 	t.Parallel()
 	o := newOnBucket(t)
 	large := bytes.Repeat([]byte("a line of a long text\n"), 450_000) // more than a part
-	var ids []string
 	for _, content := range [][]byte{large, []byte("a note")} {
 		f, err := o.upload(content)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, f.ID)
 		if _, err := o.customer.SendFiles(o.ctx, o.conv, "", f.ID); err != nil {
 			t.Fatal(err)
 		}

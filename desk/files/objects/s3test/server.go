@@ -29,7 +29,7 @@ type Server struct {
 	Endpoint string // http://127.0.0.1:PORT
 	Root     string // has a directory for each bucket, with a file for each object
 
-	port, socket string
+	socket string
 
 	mu   sync.Mutex
 	down bool
