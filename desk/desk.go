@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
@@ -191,7 +192,7 @@ func (d *Desk) openFiles(ctx context.Context) error {
 	}
 	d.keeper, err = files.NewKeeper(files.KeeperOptions{
 		Store: d.store, Files: d.files, Scanner: o.Scanner, Hold: d.hold("files"),
-		Loose: o.Loose, Logger: d.o.Logger, Now: d.o.Now,
+		Loose: o.Loose, Grace: time.Hour + 2*o.MaxTime, Logger: d.o.Logger, Now: d.o.Now, // an object in parts is as old as its first byte
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -138,7 +139,25 @@ func TestBucketIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := links.Links[f.ID]
+	large, err := o.upload(bytes.Repeat([]byte("x"), 19<<20)) // more than all sockets on the way hold
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links, err = o.customer.Links(o.ctx, large.ID); err != nil {
+		t.Fatal(err)
+	}
+	begun, err := http.Get("http://" + o.nodes.all[0].Addr + links.Links[large.ID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer begun.Body.Close()
+	if _, err := io.ReadFull(begun.Body, make([]byte, 1000)); err != nil || begun.StatusCode != http.StatusOK {
+		t.Fatal(begun.Status, err)
+	}
 	o.store.Down(true)
+	if n, err := io.Copy(io.Discard, begun.Body); err == nil {
+		t.Errorf("a download that broke off after %d bytes looks complete", n)
+	}
 	for range 3 {
 		_, err := o.upload([]byte("a note"))
 		if r, ok := errors.AsType[*desktest.Refused](err); !ok || r.Status != http.StatusServiceUnavailable || r.Problem.RetryMS == 0 {
