@@ -323,7 +323,13 @@ func TestKeeperWithoutItsFiles(t *testing.T) {
 	y.ok(err)
 	site.Settings.KeepDays, site.ReopenWindow = 1, -1
 	y.ok(y.db.UpdateSite(t.Context(), site))
-	sent, old := y.send(y.file(store.FileReady)), y.file(store.FileReady)
+	sent := y.send(y.file(store.FileReady))
+	first, ann := y.conv, y.ann
+	y.ann, err = y.db.CreateVisitor(t.Context(), site, store.Token{2}, time.Now().Add(time.Hour))
+	y.ok(err)
+	y.conv = y.do(store.Open{Contact: y.ann, Human: true}).Conv
+	old := y.file(store.FileReady) // of a chat that stays, and never sent
+	y.conv, y.ann = first, ann
 	y.do(store.Move{Conv: y.conv.ID, Trigger: store.CustomerClose, By: y.ann.Actor()})
 	y.ahead.Store(int64(48 * time.Hour))
 	place := new(awayPlace)

@@ -236,7 +236,7 @@ func (b *Bucket) Each(ctx context.Context, shard string, before time.Time, f fun
 		if err != nil {
 			return err
 		}
-		after = last
+		after, more = last, more && last > after // a store that knows no start would begin again
 		if len(names) > 0 {
 			if err := f(names); err != nil {
 				return err

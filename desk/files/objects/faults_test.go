@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -537,4 +538,21 @@ func TestCopiesForScanners(t *testing.T) {
 		t.Errorf("%q, %v", path, err)
 	}
 	copies(0)
+}
+
+// TestListThatBeginsAgain: a store that ignores where a list is to begin is not asked for ever.
+func TestListThatBeginsAgain(t *testing.T) {
+	f := newFake(t)
+	b := f.open()
+	var list strings.Builder
+	list.WriteString("<ListBucketResult>")
+	for i := range pageOfKeys {
+		fmt.Fprintf(&list, "<Contents><Key>of/ab/ab%030x</Key><LastModified>2020-01-01T00:00:00Z</LastModified></Contents>", i)
+	}
+	list.WriteString("<IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken></ListBucketResult>")
+	f.failing(only("list", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, list.String()) }))
+	calls := 0
+	if err := b.Each(t.Context(), "ab", time.Now(), func([]string) error { calls++; return nil }); err != nil || calls != 2 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
 }
