@@ -147,27 +147,26 @@ func (b *Bucket) key(name string) string { return b.at.Prefix + files.Key(name) 
 // ID implements files.Place. Stores that cannot create an object only if there is none let two first servers at once
 // overwrite each other's id; one of them is then refused.
 func (b *Bucket) ID(ctx context.Context) (string, error) {
-	key := b.at.Prefix + files.IDName
-	id, err := b.readID(ctx, key)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return id, err
-	}
-	fresh := []byte(uuid.NewString() + "\n")
+	key, fresh := b.at.Prefix+files.IDName, []byte(uuid.NewString()+"\n")
 	var once minio.PutObjectOptions
 	once.SetMatchETagExcept("*")
-	err = b.put(ctx, key, fresh, once)
-	switch r, _ := errors.AsType[*refusal](err); {
-	case err == nil:
-	case r != nil && (r.code == minio.PreconditionFailed || r.code == "ConditionalRequestConflict"): // another server was first
-	case r != nil && r.code == minio.NotImplemented:
-		err = b.put(ctx, key, fresh, minio.PutObjectOptions{})
-		fallthrough
-	default:
-		if err != nil {
+	for i := 1; ; i++ {
+		id, err := b.readID(ctx, key)
+		if !errors.Is(err, fs.ErrNotExist) || i > attempts {
+			return id, err
+		}
+		err = b.put(ctx, key, fresh, once)
+		r, _ := errors.AsType[*refusal](err)
+		switch {
+		case err == nil:
+		case r != nil && (r.code == minio.PreconditionFailed || r.code == "ConditionalRequestConflict"): // another server is just making it
+			wait(ctx, time.Duration(i*i)*b.o.pause)
+		case r != nil && r.code == minio.NotImplemented:
+			once = minio.PutObjectOptions{}
+		default:
 			return "", err
 		}
 	}
-	return b.readID(ctx, key)
 }
 
 func (b *Bucket) readID(ctx context.Context, key string) (string, error) {
