@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
@@ -176,7 +176,7 @@ func (d *Desk) openPush(ctx context.Context) (err error) {
 	return err
 }
 
-// openFiles opens the directory of the files.
+// openFiles opens the place of the files.
 func (d *Desk) openFiles(ctx context.Context) error {
 	key, err := d.store.Secret(ctx, "files")
 	if err != nil {
@@ -184,17 +184,22 @@ func (d *Desk) openFiles(ctx context.Context) error {
 	}
 	o := &d.o.Uploads
 	d.links = files.NewLinks(key, d.o.Now)
-	shared := d.o.Store != ""
-	d.files, err = files.Open(files.Options{Dir: cmp.Or(d.o.Files, datadir.Files(d.o.DataDir)), Shared: shared, MaxSize: o.MaxSize, MinFree: o.MinFree, Types: o.Types})
-	if err == nil && shared {
-		err = d.files.Belongs(func(id string) (string, error) { return d.store.FilesAt(ctx, id) })
-	}
+	place, err := d.openPlace(ctx)
 	if err != nil {
 		return err
 	}
+	if d.files, err = files.Open(files.Options{Place: place, MaxSize: o.MaxSize, MinFree: o.MinFree, Types: o.Types}); err != nil {
+		place.Close()
+		return err
+	}
+	if d.o.Store != "" {
+		if err := d.files.Belongs(ctx, d.store.FilesAt); err != nil {
+			return err
+		}
+	}
 	d.keeper, err = files.NewKeeper(files.KeeperOptions{
 		Store: d.store, Files: d.files, Scanner: o.Scanner, Hold: d.hold("files"),
-		Loose: o.Loose, Logger: d.o.Logger, Now: d.o.Now,
+		Loose: o.Loose, Grace: time.Hour + 2*o.MaxTime, Logger: d.o.Logger, Now: d.o.Now, // an object in parts is as old as its first byte
 	})
 	return err
 }
@@ -361,6 +366,9 @@ func (d *Desk) closeData() error {
 	}
 	if d.bus != nil {
 		d.bus.Close()
+	}
+	if d.files != nil {
+		d.files.Close()
 	}
 	switch {
 	case d.lock == nil:

@@ -34,8 +34,9 @@ type yard struct {
 
 func newYard(t *testing.T) *yard {
 	y := &yard{t: t, dir: filepath.Join(t.TempDir(), "files")}
-	var err error
-	y.files, err = files.Open(files.Options{Dir: y.dir, MinFree: -1})
+	place, err := files.OpenDirectory(y.dir, false)
+	y.ok(err)
+	y.files, err = files.Open(files.Options{Place: place, MinFree: -1})
 	y.ok(err)
 	path := filepath.Join(t.TempDir(), "desk.db")
 	sqlitetest.Prepare(t, path)
@@ -78,7 +79,7 @@ func (y *yard) do(cmd store.Command) store.Outcome {
 // file stores a file, an hour and more ago, and gives it a row if its state is not "".
 func (y *yard) file(state string) store.Attachment {
 	y.t.Helper()
-	f, err := y.files.Receive(strings.NewReader("some text"), "x.txt", -1)
+	f, err := y.files.Receive(y.t.Context(), strings.NewReader("some text"), "x.txt", -1)
 	y.ok(err)
 	past := time.Now().Add(-90 * time.Minute)
 	y.ok(os.Chtimes(filepath.Join(y.dir, f.Storage[:2], f.Storage), past, past))
@@ -97,7 +98,7 @@ func (y *yard) send(a store.Attachment) store.Attachment {
 }
 
 func (y *yard) has(a store.Attachment) bool {
-	f, err := y.files.Open(a.Storage)
+	f, err := y.files.Open(y.t.Context(), a.Storage)
 	if err == nil {
 		_ = f.Close()
 	}
@@ -113,13 +114,13 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	y.send(refused)
 	_, err = y.db.DecideAttachment(testkit.Context(t), refused.ID, false)
 	y.ok(err)
-	late, err := y.files.Receive(strings.NewReader("never sent, and the disk has it for a moment only"), "x.txt", -1)
+	late, err := y.files.Receive(y.t.Context(), strings.NewReader("never sent, and the disk has it for a moment only"), "x.txt", -1)
 	y.ok(err)
 	_, err = y.db.AddAttachment(testkit.Context(t), store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: "x.txt", Type: late.Type, Size: late.Size, Storage: late.Storage, State: store.FileReady}, store.Quota{})
 	y.ok(err)
 	y.ahead.Store(int64(25 * time.Hour))
 	young := y.file(store.FileReady)
-	fresh, err := y.files.Receive(strings.NewReader("its row is being made"), "x.txt", -1)
+	fresh, err := y.files.Receive(y.t.Context(), strings.NewReader("its row is being made"), "x.txt", -1)
 	y.ok(err)
 	half := filepath.Join(y.dir, "incoming", "half")
 	y.ok(os.WriteFile(half, nil, 0o600))
@@ -286,5 +287,93 @@ func TestKeeperScansAgain(t *testing.T) {
 func TestKeeperOptions(t *testing.T) {
 	if _, err := files.NewKeeper(files.KeeperOptions{}); err == nil || !strings.Contains(err.Error(), "required") {
 		t.Error(err)
+	}
+}
+
+// awayPlace is a place that cannot be used.
+type awayPlace struct {
+	files.Place
+	calls int
+}
+
+func (p *awayPlace) Remove(context.Context, ...string) error {
+	p.calls++
+	return files.ErrUnavailable
+}
+
+func (p *awayPlace) Local(context.Context, string) (string, func(), error) {
+	p.calls++
+	return "", nil, files.ErrUnavailable
+}
+
+// away replaces the place of files by one that cannot be used.
+func (y *yard) away(place *awayPlace) *files.Store {
+	var err error
+	place.Place, err = files.OpenDirectory(y.dir, false)
+	y.ok(err)
+	s, err := files.Open(files.Options{Place: place, MinFree: -1})
+	y.ok(err)
+	return s
+}
+
+// While files cannot be removed, the rows of old chats go all the same, one error says why, and the files go when they can.
+func TestKeeperWithoutItsFiles(t *testing.T) {
+	y := newYard(t)
+	site, err := y.db.Cold().Site(t.Context(), y.ann.Site)
+	y.ok(err)
+	site.Settings.KeepDays, site.ReopenWindow = 1, -1
+	y.ok(y.db.UpdateSite(t.Context(), site))
+	sent := y.send(y.file(store.FileReady))
+	first, ann := y.conv, y.ann
+	y.ann, err = y.db.CreateVisitor(t.Context(), site, store.Token{2}, time.Now().Add(time.Hour))
+	y.ok(err)
+	y.conv = y.do(store.Open{Contact: y.ann, Human: true}).Conv
+	old := y.file(store.FileReady) // of a chat that stays, and never sent
+	y.conv, y.ann = first, ann
+	y.do(store.Move{Conv: y.conv.ID, Trigger: store.CustomerClose, By: y.ann.Actor()})
+	y.ahead.Store(int64(48 * time.Hour))
+	place := new(awayPlace)
+	k, err := files.NewKeeper(files.KeeperOptions{Store: y.db, Files: y.away(place), Now: y.now, Logger: slog.New(slog.DiscardHandler)})
+	y.ok(err)
+	if err := k.Round(t.Context()); !errors.Is(err, files.ErrUnavailable) || place.calls != 1 {
+		t.Errorf("%v after %d calls", err, place.calls)
+	}
+	if _, err := y.db.Cold().Conversation(t.Context(), y.conv.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the chat: %v", err)
+	}
+	if left, err := y.db.Cold().Attachments(t.Context(), []string{sent.ID, old.ID}); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if !y.has(sent) || !y.has(old) {
+		t.Error("the place that is away has removed files")
+	}
+	k, err = files.NewKeeper(files.KeeperOptions{Store: y.db, Files: y.files, Now: y.now})
+	y.ok(err)
+	for range files.Shards / 16 {
+		y.ok(k.Round(t.Context()))
+	}
+	if y.has(sent) || y.has(old) {
+		t.Error("files without rows stay")
+	}
+}
+
+// A scanner is not asked about files that cannot be reached, and one attempt is enough to know that they cannot.
+func TestKeeperScansNothingThatIsAway(t *testing.T) {
+	y := newYard(t)
+	a, b := y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking))
+	place, said := new(awayPlace), new(testkit.Output)
+	k, err := files.NewKeeper(files.KeeperOptions{
+		Store: y.db, Files: y.away(place), Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Scanner: scanFunc(func(store.Attachment) (bool, error) { t.Error("asked"); return false, nil }),
+	})
+	y.ok(err)
+	y.ok(k.Start(testkit.Context(t)))
+	testkit.Eventually(t, "the log says why", func() bool { return strings.Contains(said.String(), "could not be scanned") })
+	k.Stop()
+	if place.calls != 1 {
+		t.Errorf("%d attempts", place.calls)
+	}
+	if left, err := y.db.Cold().Checking(t.Context(), 10); err != nil || len(left) != 2 {
+		t.Errorf("%v of %s and %s, %v", left, a.ID, b.ID, err)
 	}
 }

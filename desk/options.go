@@ -25,7 +25,7 @@ import (
 type Options struct {
 	DataDir string // default "desk-data"; created when missing
 	Store   string // postgres://user@host/database: a PostgreSQL database instead of a file in DataDir; several Desks may have the same
-	Files   string // directory of the uploaded files, which Desks with the same Store share; default one in DataDir
+	Files   string // where the uploaded files are, which Desks with the same Store share: a directory, or a bucket as objects.Parse has it; default a directory in DataDir
 	Bus     string // nats://host:4222: what Desks with the same Store tell each other besides, see bus.CheckURL; default nothing
 	Addr    string // host:port to listen on, default "127.0.0.1:8080"
 

@@ -104,7 +104,7 @@ func TestPersonIsExportedAndErased(t *testing.T) {
 	}
 	testkit.Eventually(t, "the chat to be gone", func() bool {
 		_, err := s.desk.store.Cold().Conversation(s.ctx, c.conv)
-		content, fileErr := s.desk.files.Open(a[0].Storage)
+		content, fileErr := s.desk.files.Open(t.Context(), a[0].Storage)
 		if fileErr == nil {
 			_ = content.Close()
 		}

@@ -42,14 +42,22 @@ programs() {
 }
 
 # Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node and npm for the page
-# scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store. Then the modules, so that no later step waits for a network.
+# scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store, versitygw for its files. Then the modules, so that no later step waits for a network.
 step_tools() {
 	programs chromium,chromium-browser,google-chrome=chromium gcc="gcc libc6-dev" node=nodejs npm curl="curl ca-certificates" openssl wrk \
 		postgres,/usr/lib/postgresql/15/bin/postgres=postgresql
 	patiently go mod download
 	(cd bench && patiently go mod download)
+	(cd interop/versitygw && patiently go tool -n versitygw) # builds it, once
 	go version
 	gcc --version | head -n 1
+}
+
+# find_versitygw: the object store that step_tools has built is found by its name from now on.
+find_versitygw() {
+	local built
+	built=$(go -C interop/versitygw tool -n versitygw)
+	export PATH=${built%/*}:$PATH
 }
 
 # What differs between systems is in the core, and nothing depends on the processor but by the size of a word: where the applications' libraries

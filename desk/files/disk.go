@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// disk is the part of the operating system that a Store uses; tests put a full or failing one in its place.
+// disk is the part of the operating system that a Directory uses; tests put a full or failing one in its place.
 type disk interface {
 	create(path string) (diskFile, error) // fails if there is such a file
 	rename(from, to string) error

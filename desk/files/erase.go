@@ -1,6 +1,9 @@
 package files
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Erase makes the Keeper remove soon what is left of contacts that are erased. It does not block. Every round does so, too.
 func (k *Keeper) Erase() {
@@ -14,10 +17,11 @@ func (k *Keeper) Erase() {
 func (k *Keeper) eraseAsked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
+	k.failed = nil
 	if err := k.erase(ctx); err != nil {
 		return err
 	}
-	return k.addUp(ctx)
+	return errors.Join(k.failed, k.addUp(ctx))
 }
 
 // erase removes conversations of erased contacts, with the bytes of their files.
@@ -27,8 +31,9 @@ func (k *Keeper) erase(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := k.remove(d.Files); err != nil || !d.More {
-			return err
+		k.remove(ctx, d.Files)
+		if !d.More {
+			return nil
 		}
 	}
 	k.Erase()

@@ -11,9 +11,11 @@ import (
 	"io"
 )
 
+// HeaderBytes is how much of a picture must contain its size.
+const HeaderBytes = 8 << 20
+
 const (
 	maxPixels     = 100_000_000 // pixels of a picture; more would exhaust the browser that shows it
-	imageHeader   = 8 << 20     // bytes of a picture that must contain its size
 	exifApp       = 0xe1
 	orientationID = 0x0112
 )
@@ -21,10 +23,10 @@ const (
 var errImage = errors.New("files: the header of the picture makes no sense")
 
 // dimensions reads the size of a picture from its header, as it is shown. A photograph marked as lying on its side is
-// turned. At most imageHeader bytes are read, and nothing is decoded. Other types have no size.
+// turned. At most HeaderBytes bytes are read, and nothing is decoded. Other types have no size.
 func dimensions(mediaType string, r io.ReaderAt, size int64) (width, height int, err error) {
 	header := func() io.Reader {
-		return bufio.NewReader(io.NewSectionReader(r, 0, min(size, imageHeader)))
+		return bufio.NewReader(io.NewSectionReader(r, 0, min(size, HeaderBytes)))
 	}
 	var c image.Config
 	switch mediaType {

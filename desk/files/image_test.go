@@ -132,8 +132,8 @@ func TestHeadersAreBounded(t *testing.T) {
 		junk = append(junk, make([]byte, 0xfffd)...)
 	}
 	r := &counted{Reader: bytes.NewReader(junk)}
-	if _, _, err := dimensions("image/jpeg", r, int64(len(junk))); err == nil || r.n > imageHeader {
-		t.Errorf("%v after %d bytes, the limit is %d", err, r.n, imageHeader)
+	if _, _, err := dimensions("image/jpeg", r, int64(len(junk))); err == nil || r.n > HeaderBytes {
+		t.Errorf("%v after %d bytes, the limit is %d", err, r.n, HeaderBytes)
 	}
 }
 
@@ -152,7 +152,7 @@ func FuzzImageHeader(f *testing.F) {
 			if err == nil && (w < 0 || h < 0 || (Inline(mime) && (w == 0 || h == 0))) {
 				t.Fatalf("%s: %d × %d", mime, w, h)
 			}
-			if r.n > 2*imageHeader {
+			if r.n > 2*HeaderBytes {
 				t.Fatalf("%s: read %d bytes", mime, r.n)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 )
 
 // Scanner decides whether a file may be handed out. Scan runs on a goroutine of the Keeper, one file at a time. An error
-// means that it could not decide, and Scan is called again later. path is the file on the disk, which must not be
-// changed.
+// means that it could not decide, and Scan is called again later. path is the file on the disk, or a copy of it, which must
+// not be changed.
 type Scanner interface {
 	Scan(ctx context.Context, path string, a store.Attachment) (ok bool, err error)
 }
@@ -44,7 +45,8 @@ type Keeper struct {
 	asked  chan struct{} // see Erase
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	shard  int // the next shard to be checked
+	shard  int   // the next shard to be checked
+	failed error // why this round removes no more files
 
 	mu    sync.Mutex
 	sites map[string]int64
@@ -176,12 +178,16 @@ func (k *Keeper) Round(ctx context.Context) error { return errors.Join(k.round(c
 func (k *Keeper) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
-	errs := []error{k.erase(ctx), k.dropClosed(ctx), k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
-	for range shardsPerRound {
-		errs = append(errs, k.lookThrough(ctx, k.shard))
+	k.failed = nil
+	err := errors.Join(k.erase(ctx), k.dropClosed(ctx), k.dropLoose(ctx))
+	if k.failed == nil {
+		err = errors.Join(err, k.o.Files.o.Place.Sweep(ctx, time.Now().Add(-k.o.Grace)))
+	}
+	for i := 0; i < shardsPerRound && k.failed == nil; i++ {
+		k.failed = k.lookThrough(ctx, k.shard)
 		k.shard = (k.shard + 1) % Shards
 	}
-	return errors.Join(errs...)
+	return errors.Join(err, k.failed)
 }
 
 // addUp sets the sums of the sites.
@@ -205,9 +211,7 @@ func (k *Keeper) dropLoose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := k.remove(gone); err != nil {
-			return err
-		}
+		k.remove(ctx, gone)
 		if len(gone) < looseAtOnce {
 			return nil
 		}
@@ -230,7 +234,7 @@ func (k *Keeper) dropClosed(ctx context.Context) error {
 			var d store.Dropped
 			d, err = k.o.Store.DropClosed(ctx, s.ID, before, closedAtOnce)
 			gone, more = gone+d.Conversations, d.More
-			err = errors.Join(err, k.remove(d.Files))
+			k.remove(ctx, d.Files)
 		}
 		if gone > 0 {
 			k.o.Logger.Info("desk: chats were kept long enough and have been deleted", "site", s.Key, "chats", gone)
@@ -239,33 +243,28 @@ func (k *Keeper) dropClosed(ctx context.Context) error {
 	return err
 }
 
-// remove removes the bytes of files whose rows are gone. A later round finds those that it could not remove.
-func (k *Keeper) remove(gone []store.Attachment) error {
-	for _, a := range gone {
-		if err := k.o.Files.Remove(a.Storage); err != nil {
-			return err
-		}
+// remove removes the bytes of files whose rows are gone. Once it fails, the round goes on with rows only, because nobody
+// waits for a place that fails to delete what is in the database. A later round finds the files that stay.
+func (k *Keeper) remove(ctx context.Context, gone []store.Attachment) {
+	if k.failed != nil || len(gone) == 0 {
+		return
 	}
-	return nil
+	names := make([]string, len(gone))
+	for i := range gone {
+		names[i] = gone[i].Storage
+	}
+	k.failed = k.o.Files.Remove(ctx, names...)
 }
 
 // lookThrough removes the files of one directory that have no row. A crash may leave such files, and a scanner refuse
 // them.
 func (k *Keeper) lookThrough(ctx context.Context, shard int) error {
-	return k.o.Files.Each(ctx, shard, time.Now().Add(-k.o.Grace), func(names []string) error {
+	return k.o.Files.each(ctx, shard, time.Now().Add(-k.o.Grace), func(names []string) error {
 		known, err := k.o.Store.Cold().Stored(ctx, names)
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			if known[name] {
-				continue
-			}
-			if err := k.o.Files.Remove(name); err != nil {
-				return err
-			}
-		}
-		return nil
+		return k.o.Files.Remove(ctx, slices.DeleteFunc(names, func(name string) bool { return known[name] })...)
 	})
 }
 
@@ -304,7 +303,9 @@ func (k *Keeper) scanAll(ctx context.Context, later map[string]time.Time) error 
 		}
 		if err := k.scan(ctx, a); err != nil {
 			later[a.ID] = time.Now().Add(k.o.ScanRetry)
-			errs = append(errs, err)
+			if errs = append(errs, err); errors.Is(err, ErrUnavailable) {
+				break // so would be the others
+			}
 		}
 	}
 	for id := range later {
@@ -323,8 +324,13 @@ func (k *Keeper) scan(ctx context.Context, a store.Attachment) (err error) {
 			err = errors.New("files: panic in the scanner")
 		}
 	}()
+	path, done, err := k.o.Files.o.Place.Local(ctx, a.Storage)
+	if err != nil {
+		return err
+	}
+	defer done()
 	limited, cancel := context.WithTimeout(ctx, k.o.ScanTimeout)
-	ok, err := k.o.Scanner.Scan(limited, k.o.Files.path(a.Storage), a)
+	ok, err := k.o.Scanner.Scan(limited, path, a)
 	cancel()
 	if err != nil {
 		return err
@@ -334,7 +340,7 @@ func (k *Keeper) scan(ctx context.Context, a store.Attachment) (err error) {
 		return err
 	}
 	if decided.State == store.FileRefused {
-		return k.o.Files.Remove(decided.Storage)
+		return k.o.Files.Remove(ctx, decided.Storage)
 	}
 	return nil
 }

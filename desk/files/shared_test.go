@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -8,7 +9,11 @@ import (
 
 func shared(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(Options{Dir: dir, Shared: true})
+	d, err := OpenDirectory(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Place: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +24,7 @@ func shared(t *testing.T, dir string) *Store {
 func TestBelongs(t *testing.T) {
 	var mu sync.Mutex
 	var kept string
-	known := func(id string) (string, error) {
+	known := func(_ context.Context, id string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if kept == "" {
@@ -32,7 +37,7 @@ func TestBelongs(t *testing.T) {
 	for range 8 {
 		s := shared(t, dir)
 		all.Go(func() {
-			if err := s.Belongs(known); err != nil {
+			if err := s.Belongs(t.Context(), known); err != nil {
 				t.Error(err)
 			}
 		})
@@ -43,11 +48,11 @@ func TestBelongs(t *testing.T) {
 	}
 	other := shared(t, t.TempDir())
 	for range 2 {
-		if err := other.Belongs(known); err == nil || !strings.Contains(err.Error(), other.o.Dir) || !strings.Contains(err.Error(), "--files") {
+		if err := other.Belongs(t.Context(), known); err == nil || !strings.Contains(err.Error(), directory(other).path) || !strings.Contains(err.Error(), "--files") {
 			t.Errorf("another directory: %v", err)
 		}
 	}
-	if err := shared(t, dir).Belongs(known); err != nil {
+	if err := shared(t, dir).Belongs(t.Context(), known); err != nil {
 		t.Error(err)
 	}
 }

@@ -21,9 +21,17 @@ import (
 
 func openStore(t *testing.T, o Options) *Store {
 	t.Helper()
-	if o.Dir == "" {
-		o.Dir = filepath.Join(t.TempDir(), "files")
+	return openOn(t, filepath.Join(t.TempDir(), "files"), realDisk{}, o)
+}
+
+// openOn opens a store in a directory on a disk.
+func openOn(t *testing.T, dir string, on disk, o Options) *Store {
+	t.Helper()
+	d, err := openDirectory(dir, false, on)
+	if err != nil {
+		t.Fatal(err)
 	}
+	o.Place = d
 	if o.MinFree == 0 {
 		o.MinFree = -1
 	}
@@ -34,13 +42,16 @@ func openStore(t *testing.T, o Options) *Store {
 	return s
 }
 
+// directory returns where the store's files are.
+func directory(s *Store) *Directory { return s.o.Place.(*Directory) }
+
 // onDisk returns the regular files below the store's directory.
 func onDisk(t *testing.T, s *Store) []string {
 	t.Helper()
 	var all []string
-	err := filepath.WalkDir(s.o.Dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(directory(s).path, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			rel, _ := filepath.Rel(s.o.Dir, path)
+			rel, _ := filepath.Rel(directory(s).path, path)
 			all = append(all, filepath.ToSlash(rel))
 		}
 		return err
@@ -55,7 +66,7 @@ func TestReceive(t *testing.T) {
 	s := openStore(t, Options{})
 	data := append(pngOf(t, 40, 30), bytes.Repeat([]byte("x"), 100_000)...)
 	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "in bytes": iotest.OneByteReader(bytes.NewReader(data)), "with the end": iotest.DataErrReader(bytes.NewReader(data))} {
-		f, err := s.Receive(r, "../photo.jpg", int64(len(data)))
+		f, err := s.Receive(t.Context(), r, "../photo.jpg", int64(len(data)))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -65,7 +76,7 @@ func TestReceive(t *testing.T) {
 		if strings.Contains(f.Storage, "photo") || !valid(f.Storage) {
 			t.Errorf("%s: stored as %q", name, f.Storage)
 		}
-		in, err := s.Open(f.Storage)
+		in, err := s.Open(t.Context(), f.Storage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +88,7 @@ func TestReceive(t *testing.T) {
 		if files := onDisk(t, s); len(files) != 1 || files[0] != f.Storage[:2]+"/"+f.Storage {
 			t.Errorf("%s: %v", name, files)
 		}
-		if err := errors.Join(s.Remove(f.Storage), s.Remove(f.Storage)); err != nil {
+		if err := errors.Join(s.Remove(t.Context(), f.Storage), s.Remove(t.Context(), f.Storage)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -111,7 +122,7 @@ func TestReceiveRefuses(t *testing.T) {
 		"less than announced":      {bytes.NewReader(text[:100]), 101, ErrRead},
 		"more than announced":      {bytes.NewReader(text[:100]), 99, ErrRead},
 	} {
-		f, err := s.Receive(c.body, "x.png", c.declared)
+		f, err := s.Receive(t.Context(), c.body, "x.png", c.declared)
 		if !errors.Is(err, c.want) || f != (File{}) {
 			t.Errorf("%s: %+v, %v, want %v", name, f, err, c.want)
 		}
@@ -119,7 +130,7 @@ func TestReceiveRefuses(t *testing.T) {
 			t.Errorf("%s: left %v", name, left)
 		}
 	}
-	if f, err := s.Receive(bytes.NewReader(text), "x.txt", -1); err != nil || f.Size != 50_000 {
+	if f, err := s.Receive(t.Context(), bytes.NewReader(text), "x.txt", -1); err != nil || f.Size != 50_000 {
 		t.Errorf("as large as the limit: %+v, %v", f, err)
 	}
 	if n := s.incoming.Load(); n != 0 {
@@ -131,7 +142,7 @@ func TestReceiveRefuses(t *testing.T) {
 func TestTypeIsDecidedEarly(t *testing.T) {
 	s := openStore(t, Options{})
 	body := strings.NewReader("<html>" + strings.Repeat("x", 1<<20))
-	if _, err := s.Receive(body, "x.png", -1); !errors.Is(err, ErrType) || body.Len() < 1<<20-headBytes {
+	if _, err := s.Receive(t.Context(), body, "x.png", -1); !errors.Is(err, ErrType) || body.Len() < 1<<20-headBytes {
 		t.Errorf("%v with %d bytes unread", err, body.Len())
 	}
 }
@@ -222,8 +233,8 @@ func TestDiskFails(t *testing.T) {
 	for _, step := range []string{"create", "write", "sync", "close", "mkdir", "sync root", "rename", "sync directory"} {
 		for _, err := range []error{full, broken} {
 			d := &brokenDisk{fail: step, err: err}
-			s := openStore(t, Options{disk: d})
-			_, got := s.Receive(strings.NewReader("some text"), "x.txt", -1)
+			s := openOn(t, filepath.Join(t.TempDir(), "files"), d, Options{})
+			_, got := s.Receive(t.Context(), strings.NewReader("some text"), "x.txt", -1)
 			if !errors.Is(got, err) || errors.Is(got, ErrFull) != errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("%s: %v", step, got)
 			}
@@ -231,7 +242,7 @@ func TestDiskFails(t *testing.T) {
 				t.Errorf("%s: left %v", step, left)
 			}
 			d.fail = ""
-			if _, err := s.Receive(strings.NewReader("some text"), "x.txt", -1); err != nil {
+			if _, err := s.Receive(t.Context(), strings.NewReader("some text"), "x.txt", -1); err != nil {
 				t.Errorf("%s, mended: %v", step, err)
 			}
 		}
@@ -241,8 +252,8 @@ func TestDiskFails(t *testing.T) {
 // The bytes are durable before the name is, and the name before Receive returns.
 func TestOrderOfSyncs(t *testing.T) {
 	d := &brokenDisk{}
-	s := openStore(t, Options{disk: d})
-	if _, err := s.Receive(strings.NewReader("some text"), "x.txt", -1); err != nil {
+	s := openOn(t, filepath.Join(t.TempDir(), "files"), d, Options{})
+	if _, err := s.Receive(t.Context(), strings.NewReader("some text"), "x.txt", -1); err != nil {
 		t.Fatal(err)
 	}
 	want := "[create write sync close mkdir sync root rename sync directory]"
@@ -253,11 +264,11 @@ func TestOrderOfSyncs(t *testing.T) {
 
 func TestRoomOnTheDisk(t *testing.T) {
 	d := &brokenDisk{freeNow: 1500}
-	s := openStore(t, Options{disk: d, MinFree: 1000})
+	s := openOn(t, filepath.Join(t.TempDir(), "files"), d, Options{MinFree: 1000})
 	begun, rest := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
 	go func() {
-		_, err := s.Receive(io.MultiReader(strings.NewReader("a"), readerFunc(func([]byte) (int, error) {
+		_, err := s.Receive(t.Context(), io.MultiReader(strings.NewReader("a"), readerFunc(func([]byte) (int, error) {
 			close(begun)
 			<-rest
 			return 0, io.ErrUnexpectedEOF
@@ -265,20 +276,20 @@ func TestRoomOnTheDisk(t *testing.T) {
 		first <- err
 	}()
 	<-begun
-	if _, err := s.Receive(strings.NewReader(strings.Repeat("x", 201)), "x.txt", 201); !errors.Is(err, ErrFull) {
+	if _, err := s.Receive(t.Context(), strings.NewReader(strings.Repeat("x", 201)), "x.txt", 201); !errors.Is(err, ErrFull) {
 		t.Errorf("with another one on its way: %v", err)
 	}
-	if _, err := s.Receive(strings.NewReader(strings.Repeat("x", 200)), "x.txt", 200); err != nil {
+	if _, err := s.Receive(t.Context(), strings.NewReader(strings.Repeat("x", 200)), "x.txt", 200); err != nil {
 		t.Errorf("as much as there is room for: %v", err)
 	}
 	close(rest)
 	if err := <-first; !errors.Is(err, ErrRead) {
 		t.Error(err)
 	}
-	if _, err := s.Receive(strings.NewReader("x"), "x.txt", -1); !errors.Is(err, ErrFull) {
+	if _, err := s.Receive(t.Context(), strings.NewReader("x"), "x.txt", -1); !errors.Is(err, ErrFull) {
 		t.Errorf("without a size it may be as large as the limit: %v", err)
 	}
-	if _, err := s.Receive(strings.NewReader(strings.Repeat("x", 500)), "x.txt", 500); err != nil {
+	if _, err := s.Receive(t.Context(), strings.NewReader(strings.Repeat("x", 500)), "x.txt", 500); err != nil {
 		t.Errorf("when the other one is over: %v", err)
 	}
 	if free, known := freeBytes(t.TempDir()); known && free == 0 {
@@ -292,18 +303,18 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestOpenClearsWhatWasArriving(t *testing.T) {
 	s := openStore(t, Options{})
-	kept, err := s.Receive(strings.NewReader("some text"), "x.txt", -1)
+	kept, err := s.Receive(t.Context(), strings.NewReader("some text"), "x.txt", -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.incomingDir(), "half"), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(directory(s).incoming(), "half"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again := openStore(t, Options{Dir: s.o.Dir})
+	again := openOn(t, directory(s).path, realDisk{}, Options{})
 	if left := onDisk(t, again); len(left) != 1 || filepath.Base(left[0]) != kept.Storage {
 		t.Errorf("%v", left)
 	}
-	if info, err := os.Stat(again.path(kept.Storage)); err != nil || info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(directory(again).of(kept.Storage)); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("others may read it: %v %v", info.Mode(), err)
 	}
 }
@@ -311,11 +322,11 @@ func TestOpenClearsWhatWasArriving(t *testing.T) {
 // A directory where files arrive is not ours: it is left alone.
 func TestSweepLeavesDirectories(t *testing.T) {
 	s := openStore(t, Options{})
-	foreign := filepath.Join(s.incomingDir(), "foreign")
+	foreign := filepath.Join(directory(s).incoming(), "foreign")
 	if err := os.Mkdir(foreign, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Sweep(time.Now().Add(time.Hour)); err != nil {
+	if err := directory(s).Sweep(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(foreign); err != nil {
@@ -332,30 +343,32 @@ func TestPixelsAreLimited(t *testing.T) {
 		png := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), ihdr...)
 		return binary.BigEndian.AppendUint32(png, crc32.ChecksumIEEE(ihdr))
 	}
-	if f, err := s.Receive(bytes.NewReader(header(10_000, maxPixels/10_000)), "x.png", -1); err != nil || f.Width*f.Height != maxPixels {
+	if f, err := s.Receive(t.Context(), bytes.NewReader(header(10_000, maxPixels/10_000)), "x.png", -1); err != nil || f.Width*f.Height != maxPixels {
 		t.Errorf("%+v %v", f, err)
 	}
 	const w = 17
 	if (maxPixels+1)%w != 0 {
 		t.Fatal("choose another width")
 	}
-	if _, err := s.Receive(bytes.NewReader(header(w, (maxPixels+1)/w)), "x.png", -1); !errors.Is(err, ErrDamaged) {
+	if _, err := s.Receive(t.Context(), bytes.NewReader(header(w, (maxPixels+1)/w)), "x.png", -1); !errors.Is(err, ErrDamaged) {
 		t.Errorf("one more: %v", err)
 	}
 }
 
 func TestNamesFromOutside(t *testing.T) {
 	s := openStore(t, Options{})
-	outside := filepath.Join(filepath.Dir(s.o.Dir), "secret")
+	outside := filepath.Join(filepath.Dir(directory(s).path), "secret")
 	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"", "../secret", "..", "ab/../../secret", strings.Repeat("A", 32), strings.Repeat("a", 31) + "/", strings.Repeat(".", 32)} {
-		if f, err := s.Open(name); !errors.Is(err, os.ErrNotExist) {
-			_ = f.Close()
+		if f, err := s.Open(t.Context(), name); !errors.Is(err, os.ErrNotExist) {
+			if err == nil {
+				_ = f.Close()
+			}
 			t.Errorf("%q: %v", name, err)
 		}
-		if err := s.Remove(name); err != nil {
+		if err := s.Remove(t.Context(), name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -366,7 +379,7 @@ func TestNamesFromOutside(t *testing.T) {
 
 func TestEach(t *testing.T) {
 	s := openStore(t, Options{})
-	dir := s.shard(0xab)
+	dir := filepath.Join(directory(s).path, "ab")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +396,7 @@ func TestEach(t *testing.T) {
 		}
 	}
 	seen, calls := make(map[string]bool), 0
-	err := s.Each(t.Context(), 0xab, time.Now().Add(time.Hour), func(names []string) error {
+	err := s.each(t.Context(), 0xab, time.Now().Add(time.Hour), func(names []string) error {
 		if calls++; len(names) > namesAtOnce {
 			t.Errorf("%d names at once", len(names))
 		}
@@ -396,7 +409,7 @@ func TestEach(t *testing.T) {
 		t.Errorf("%d names in %d calls, %v", len(seen), calls, err)
 	}
 	none := func([]string) error { t.Error("called"); return nil }
-	if err := errors.Join(s.Each(t.Context(), 0xab, time.Now().Add(-time.Hour), none), s.Each(t.Context(), 0xcd, time.Now(), none)); err != nil {
+	if err := errors.Join(s.each(t.Context(), 0xab, time.Now().Add(-time.Hour), none), s.each(t.Context(), 0xcd, time.Now(), none)); err != nil {
 		t.Error(err)
 	}
 }
@@ -406,7 +419,12 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for want, o := range map[string]Options{"Options.Dir": {}, "Options.MaxSize": {Dir: "x", MaxSize: -1}, "cannot be made": {Dir: filepath.Join(file, "files")}} {
+	for want, path := range map[string]string{"is empty": "", "cannot be made": filepath.Join(file, "files")} {
+		if _, err := OpenDirectory(path, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for want, o := range map[string]Options{"Options.Place": {}, "Options.MaxSize": {Place: new(Directory), MaxSize: -1}} {
 		if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -61,9 +61,14 @@ func (f *Front) sendFile(w http.ResponseWriter, r *http.Request, from store.Read
 		return
 	}
 	defer leave()
-	content, err := f.o.Files.Open(a.Storage)
-	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
+	content, err := f.o.Files.Open(r.Context(), a.Storage)
+	switch {
+	case err == nil:
+	case errors.Is(err, files.ErrUnavailable):
+		problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeUnavailable, "The file cannot be read now. Try again in a moment.", time.Second))
+		return
+	default:
+		if !errors.Is(err, os.ErrNotExist) && r.Context().Err() == nil {
 			f.o.Logger.Error("desk: a file cannot be read", "file", a.ID, "err", err)
 		}
 		noFile(w)
@@ -74,6 +79,9 @@ func (f *Front) sendFile(w http.ResponseWriter, r *http.Request, from store.Read
 	allowed := fetchTime + time.Duration(a.Size/fetchSpeed)*time.Second
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(allowed)) // a server without deadlines has its own
 	fileHeader(w.Header(), a)
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header.Del("Range") // each of several ranges would be a request to an object store; all of the file is right, too
+	}
 	http.ServeContent(w, r, "", time.UnixMilli(a.Created), content)
 }
 

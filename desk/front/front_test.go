@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
@@ -18,13 +19,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(sqlitetest.Closing{M: m}) }
 
-// open returns a Front on an empty store, without a hub and files.
+// open returns a Front on an empty store, without a hub and with no files.
 func open(t *testing.T, o Options) *Front {
 	t.Helper()
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Store, o.Logger, o.LoginIdle, o.Patience = sqlitetest.Lend(t, o.Now), slog.New(slog.DiscardHandler), time.Hour, testkit.Patience
+	place, err := files.OpenDirectory(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Files, err = files.Open(files.Options{Place: place}); err != nil {
+		t.Fatal(err)
+	}
 	f, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

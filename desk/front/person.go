@@ -45,7 +45,7 @@ func (f *Front) exportPerson(w http.ResponseWriter, r *http.Request, s store.Age
 	h.Set("Cache-Control", "no-store")
 	out := http.NewResponseController(w)
 	archive := api.Archive{
-		Store: f.store, Open: func(storage string) (io.ReadCloser, error) { return f.o.Files.Open(storage) },
+		Store: f.store, Open: func(storage string) (io.ReadCloser, error) { return f.o.Files.Open(r.Context(), storage) },
 		Next: func(bytes int64) {
 			_ = out.SetWriteDeadline(time.Now().Add(fetchTime + time.Duration(bytes/fetchSpeed)*time.Second)) // a server without deadlines has its own
 			_ = out.Flush()                                                                                   // a handler that streams holds no worker; a failing connection shows at the next write

@@ -157,6 +157,9 @@ func (f *Front) readyz(w http.ResponseWriter, r *http.Request) {
 	if hint, _ := f.o.Others(); hint != "" {
 		said += "\n" + hint
 	}
+	if err := f.o.Files.Fault(); err != nil {
+		said += "\n" + err.Error() // chats go on without files
+	}
 	plain(w, http.StatusOK, said)
 }
 

@@ -153,7 +153,7 @@ func (f *Front) takeUpload(w http.ResponseWriter, r *http.Request, who uploader)
 		return no
 	}
 	body := newPaced(w, r.Body, f.o.Uploads.Pace, f.o.Uploads.MaxTime)
-	file, err := f.o.Files.Receive(body, name, r.ContentLength)
+	file, err := f.o.Files.Receive(r.Context(), body, name, r.ContentLength)
 	if err != nil {
 		return f.uploadError(err)
 	}
@@ -206,7 +206,7 @@ func noRoom() *refusal {
 }
 
 func (f *Front) storeRefusal(err error) *refusal {
-	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) && !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, files.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) && !errors.Is(err, context.Canceled) {
 		f.o.Logger.Error("desk: upload failed", "err", err)
 	}
 	return refuseLater(http.StatusServiceUnavailable, proto.CodeUnavailable, "The server cannot do this now. Try again in a moment.", time.Second)
@@ -224,12 +224,16 @@ func (f *Front) uploadError(err error) *refusal {
 	case errors.Is(err, files.ErrDamaged):
 		return refuse(http.StatusUnsupportedMediaType, proto.CodeBadRequest, "The picture is damaged or too large.")
 	case errors.Is(err, files.ErrFull):
-		f.o.Logger.Error("desk: an upload was refused: the disk is full", "err", err)
+		f.o.Logger.Error("desk: an upload was refused: there is no room", "err", err)
 		return noRoom()
+	case errors.Is(err, files.ErrUnavailable):
+		return f.storeRefusal(err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuseLater(http.StatusRequestTimeout, proto.CodeRateLimited, "The file arrived too slowly.", time.Second)
 	case errors.Is(err, files.ErrRead):
 		return refuse(http.StatusBadRequest, proto.CodeBadRequest, "The file did not arrive.")
+	case errors.Is(err, context.Canceled):
+		return f.storeRefusal(err)
 	}
 	f.o.Logger.Error("desk: a file could not be stored", "err", err)
 	return refuse(http.StatusInternalServerError, proto.CodeInternal, "The file could not be stored.")
@@ -251,7 +255,7 @@ func (f *Front) addFile(w http.ResponseWriter, r *http.Request, who uploader, co
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrQuota), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrBusy), errors.Is(err, store.ErrStopped):
-		if err := f.o.Files.Remove(file.Storage); err != nil {
+		if err := f.o.Files.Remove(ctx, file.Storage); err != nil {
 			f.o.Logger.Warn("desk: a file without a row stays for a while", "err", err)
 		}
 		if errors.Is(err, store.ErrQuota) {
@@ -275,11 +279,15 @@ type paced struct {
 	until func(time.Time) error // sets the deadline of reads
 	pace  time.Duration
 	end   time.Time
-	left  int // bytes that must still come in this stretch
+	left  int       // bytes that must still come in this stretch
+	read  time.Time // when the last read ended
 }
 
+// ownTime is how long storing what came may take before it is taken off the time that the client has.
+const ownTime = time.Second
+
 func newPaced(w http.ResponseWriter, body io.Reader, pace, whole time.Duration) *paced {
-	p := &paced{body: body, until: http.NewResponseController(w).SetReadDeadline, pace: pace, end: time.Now().Add(whole)}
+	p := &paced{body: body, until: http.NewResponseController(w).SetReadDeadline, pace: pace, end: time.Now().Add(whole), read: time.Now()}
 	p.stretch()
 	return p
 }
@@ -295,7 +303,12 @@ func (p *paced) stretch() {
 
 // Read implements io.Reader. A body that is too slow ends with os.ErrDeadlineExceeded.
 func (p *paced) Read(b []byte) (int, error) {
+	if own := time.Since(p.read); own > ownTime {
+		p.end = p.end.Add(own)
+		p.stretch()
+	}
 	n, err := p.body.Read(b)
+	p.read = time.Now()
 	if p.left -= n; p.left <= 0 && err == nil {
 		p.stretch()
 	}

@@ -27,7 +27,7 @@ func newBackup(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			"running and goes on meanwhile. The directory has its name once the backup is complete; SHA256SUMS in it can be checked with sha256sum -c.",
 		Example: "  eddy desk backup --data /var/lib/eddy-desk --to /backup/desk-2026-11-22",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := desk.checkFile("pg_dump copies the database, and cp the files in --data"); err != nil {
+			if err := desk.checkFile("pg_dump copies the database; copy the files of --files with cp, or with a tool of the object store, after it"); err != nil {
 				return err
 			}
 			now := time.Now()
@@ -58,7 +58,7 @@ func newRestore(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			"there is kept in a directory beside. Clients start afresh afterwards, because they may hold what is newer than the backup.",
 		Example: "  eddy desk restore --from /backup/desk-2026-11-22 --data /var/lib/eddy-desk",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := desk.checkFile("pg_restore restores a dump, and cp the files in --data"); err != nil {
+			if err := desk.checkFile("pg_restore restores a dump; copy the files of --files back with cp, or with a tool of the object store"); err != nil {
 				return err
 			}
 			if from == "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/bus"
+	"github.com/go-eddy/eddy/desk/files/objects"
 	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hooks"
 	"github.com/go-eddy/eddy/desk/hub"
@@ -158,6 +159,11 @@ func (f *deskFlags) checkData() error {
 	if f.bus != "" && f.store == "" {
 		return errors.New("--bus needs --store: a server with a database file is alone")
 	}
+	if objects.IsURL(f.files) {
+		if _, err := objects.Parse(f.files); err != nil {
+			return fmt.Errorf("--files %w", err)
+		}
+	}
 	return sqlstore.CheckURL(f.store)
 }
 
@@ -211,7 +217,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	f.Flags.Register(cmd, cli.DeskAddr)
 	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "address of a PostgreSQL database, such as postgres://desk@db.example/desk; empty = a file in --data")
-	cmd.PersistentFlags().StringVar(&f.files, "files", "", "directory of the uploaded files, which all servers with one --store share; empty = one in --data")
+	cmd.PersistentFlags().StringVar(&f.files, "files", "", "where the uploaded files are, which all servers with one --store share: a directory, or a bucket such as s3://desk?region=eu-central-1; empty = a directory in --data")
 	cmd.Flags().StringVar(&f.bus, "bus", "", "address of NATS, such as nats://bus.example:4222, over which the servers with one --store tell each other what happens; empty = the database tells them")
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")

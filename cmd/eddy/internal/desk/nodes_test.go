@@ -25,6 +25,7 @@ import (
 type nodes struct {
 	t    *testing.T
 	args []string // that all have
+	env  []string // beside that of the tests
 
 	mu  sync.Mutex
 	all []*cmdtest.Process // nil = it is not there
@@ -32,7 +33,12 @@ type nodes struct {
 
 func startNodes(t *testing.T, n int, args ...string) *nodes {
 	t.Helper()
-	c := &nodes{t: t, args: args, all: make([]*cmdtest.Process, n)}
+	return (&nodes{t: t, args: args}).startAll(n)
+}
+
+func (c *nodes) startAll(n int) *nodes {
+	c.t.Helper()
+	c.all = make([]*cmdtest.Process, n)
 	for i := range n {
 		c.start(i)
 	}
@@ -42,7 +48,9 @@ func startNodes(t *testing.T, n int, args ...string) *nodes {
 func (c *nodes) start(i int) {
 	c.t.Helper()
 	data := filepath.Join(c.t.TempDir(), "data")
-	p := cmdtest.StartServer(c.t, append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data}, c.args...)...)
+	cmd := cmdtest.Program(append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data}, c.args...)...)
+	cmd.Env = append(cmd.Env, c.env...)
+	p := cmdtest.StartProcess(c.t, cmd)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[i] = p
@@ -82,12 +90,19 @@ func (c *nodes) at(i int) *desktest.Web {
 // shared moves a new desk to a database, and starts servers on it.
 func shared(t *testing.T, n int, args ...string) (c *nodes, account []string) {
 	t.Helper()
-	url := pgtest.Database(t, nil)
-	data, account := cmdtest.MadeDesk(t)
+	url, data, account := moved(t)
+	return startNodes(t, n, append([]string{"--store", url, "--files", filepath.Join(data, "files")}, args...)...), account
+}
+
+// moved moves a new desk to a database.
+func moved(t *testing.T) (url, data string, account []string) {
+	t.Helper()
+	url = pgtest.Database(t, nil)
+	data, account = cmdtest.MadeDesk(t)
 	if out, errs, code := cmdtest.Run(t, "desk", "migrate", "--data", data, "--to", url); code != 0 || !strings.Contains(out, "all check sums agree") {
 		t.Fatalf("exit code %d, %q, %q", code, out, errs)
 	}
-	return startNodes(t, n, append([]string{"--store", url, "--files", filepath.Join(data, "files")}, args...)...), account
+	return url, data, account
 }
 
 // TestNodesAreOneDesk is an ordinary day with two servers: a customer at one, an agent at the other, a file, and a server that is stopped and comes back

@@ -38,7 +38,7 @@ func TestDeskOnPostgres(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "other")
 	second := []string{"desk", "--addr", "127.0.0.1:0", "--data", other, "--store", url}
-	cmdtest.ExpectFailure(t, second, "another directory than "+filepath.Join(other, "files"), "--files")
+	cmdtest.ExpectFailure(t, second, "another place than directory "+filepath.Join(other, "files"), "--files")
 	q := cmdtest.StartServer(t, append(second, "--files", filepath.Join(data, "files"))...)
 	greet(t, q.Addr, account[1], account[2])
 	q.Stop()
