@@ -139,7 +139,8 @@ func TestOlderProgramRefusesNewerData(t *testing.T) {
 	}
 	db, err := sql.Open("sqlite", file)
 	if err == nil {
-		_, err = db.Exec(`INSERT INTO schema_version SELECT max(version) + 1, 0 FROM schema_version`)
+		_, err = db.Exec(`INSERT INTO schema_version SELECT max(version) + 1, 0 FROM schema_version;
+			INSERT OR REPLACE INTO setting (key, value) SELECT 'schema_least', max(version) FROM schema_version`)
 	}
 	if err == nil {
 		err = db.Close()
