@@ -16,13 +16,17 @@ function make() {
 		requests.push(request);
 		return d.promise;
 	};
-	const socket = new PollSocket('/p', { fetch, setTimeout: clock.env.setTimeout });
-	const log = { open: 0, messages: [], closes: [] };
+	const socket = new PollSocket('/p', { fetch, setTimeout: clock.env.setTimeout, task: settle });
+	const log = { open: 0, messages: [], closes: [], between: 0 };
 	socket.onopen = () => log.open++;
-	socket.onmessage = (e) => log.messages.push(JSON.parse(e.data));
+	socket.onmessage = (e) => {
+		log.messages.push({ ...JSON.parse(e.data), after: log.between });
+		Promise.resolve().then(() => {}).then(() => log.between++);
+		if (log.messages.length === 1) throw new Error('a mistake of the page');
+	};
 	socket.onclose = (e) => log.closes.push([e.code, e.reason]);
 	const last = async () => {
-		await settle();
+		for (let i = 0; i < 5; i++) await settle();
 		return requests.at(-1);
 	};
 	const opened = async () => {
@@ -42,8 +46,8 @@ test('events come in order and are acknowledged, the end has its code', async ()
 	const second = await last();
 	assert.equal(second.url, '/p?after=2');
 	second.answer({ last: 3, events: [{ a: 3 }], close: { code: 4000, reason: 'draining' } });
-	await settle();
-	assert.deepEqual(log.messages, [{ a: 1 }, { a: 2 }, { a: 3 }]);
+	await last();
+	assert.deepEqual(log.messages, [{ a: 1, after: 0 }, { a: 2, after: 1 }, { a: 3, after: 2 }]); // each had its time
 	assert.deepEqual(log.closes, [[4000, 'draining']]);
 	assert.equal(requests.length, 3);
 });

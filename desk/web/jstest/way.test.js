@@ -37,7 +37,7 @@ async function make({ memory = new SafeStorage([new MemoryArea()]), reach = true
 		}
 		return json({});
 	};
-	const env = { ...clock.env, WebSocket: Socket, random: () => 0, online: () => env.isOnline, isOnline: true, fetch, memory };
+	const env = { ...clock.env, WebSocket: Socket, random: () => 0, online: () => env.isOnline, isOnline: true, fetch, memory, task: settle, polls: async () => ({ PollSocket }) };
 	const connection = new Connection({ url: () => 'ws://x/ws', hello: () => ({}), env, onWelcome: () => {}, onEvent: () => {}, onStatus: () => {} });
 	connection.start();
 	await settle();

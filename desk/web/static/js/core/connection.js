@@ -43,7 +43,7 @@ export class Connection {
 	 * @param {(d: object) => void} o.onWelcome
 	 * @param {(frame: object) => void} o.onEvent frames that are not replies
 	 * @param {(s: Status) => void} o.onStatus
-	 * @param {object} [o.env] WebSocket, now, setTimeout, clearTimeout, online, random, fetch, memory; the browser's by default
+	 * @param {object} [o.env] WebSocket, now, setTimeout, clearTimeout, online, random, polls, fetch, task, memory; the browser's by default
 	 */
 	constructor({ url, hello, onWelcome, onEvent, onStatus, env = browserEnv() }) {
 		Object.assign(this, { url, hello, onWelcome, onEvent, onStatus, env });
@@ -177,6 +177,7 @@ export class Connection {
 		let payload;
 		const attempt = (this.attempt = Symbol('attempt'));
 		try {
+			await this.way.ready();
 			payload = await this.hello();
 		} catch (err) {
 			if (attempt !== this.attempt || this.status.phase !== 'connecting') return;
@@ -385,6 +386,18 @@ export class Connection {
 	}
 }
 
+// Timers would do, but a tab in the background has few of them.
+function nextTask() {
+	const { port1, port2 } = new MessageChannel();
+	return new Promise((resolve) => {
+		port1.onmessage = () => {
+			port1.close();
+			resolve();
+		};
+		port2.postMessage(0);
+	});
+}
+
 function browserEnv() {
 	return {
 		WebSocket: globalThis.WebSocket,
@@ -393,7 +406,9 @@ function browserEnv() {
 		clearTimeout: (t) => clearTimeout(t),
 		online: () => navigator.onLine !== false,
 		random: Math.random,
+		polls: () => import('./poll-socket.js'),
 		fetch: (...args) => fetch(...args),
+		task: nextTask,
 		memory: new SafeStorage([areaOf('sessionStorage')]),
 	};
 }

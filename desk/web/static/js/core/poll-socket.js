@@ -11,7 +11,7 @@ const maxBatch = 60_000; // characters of commands that go together
 export class PollSocket {
 	/**
 	 * @param {string} url of the long poll
-	 * @param {{fetch: typeof fetch, setTimeout: (f: () => void, ms: number) => unknown}} env
+	 * @param {{fetch: typeof fetch, setTimeout: (f: () => void, ms: number) => unknown, task: () => Promise<void>}} env
 	 */
 	constructor(url, env) {
 		Object.assign(this, { url, env, id: '', readyState: 0, onopen: null, onmessage: null, onclose: null });
@@ -38,11 +38,14 @@ export class PollSocket {
 		try {
 			this.id = (await this.#ask('POST', '/open', undefined, 1)).id;
 			this.readyState = open;
-			this.onopen?.();
+			this.#tell(() => this.onopen?.());
 			for (let after = 0; this.readyState === open;) {
 				const { last, events, close } = await this.#ask('GET', `?after=${after}`);
 				after = last;
-				for (const e of events) this.onmessage?.({ data: JSON.stringify(e) });
+				for (const e of events) {
+					this.#tell(() => this.onmessage?.({ data: JSON.stringify(e) }));
+					await this.env.task(); // what waits for this message comes before the next one, as with a WebSocket
+				}
 				if (close) this.#end(close.code, close.reason);
 			}
 		} catch {
@@ -99,6 +102,15 @@ export class PollSocket {
 		if (this.readyState === closed) return;
 		this.readyState = closed;
 		this.ending.abort();
-		this.onclose?.({ code, reason });
+		this.#tell(() => this.onclose?.({ code, reason }));
+	}
+
+	// A mistake of the page does not end the session.
+	#tell(f) {
+		try {
+			f();
+		} catch (err) {
+			globalThis.reportError?.(err);
+		}
 	}
 }

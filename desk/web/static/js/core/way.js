@@ -2,8 +2,6 @@
 // WebSockets do not come through. The tab remembers that, and looks from time
 // to time whether a WebSocket has a way by now.
 
-import { PollSocket } from './poll-socket.js';
-
 const subprotocol = 'im.v1.json';
 const patience = 2; // attempts in a row that come to nothing, before the other way is tried
 const doubt = 6; // the same for a way that was good
@@ -14,7 +12,7 @@ const probeTimeout = 10_000;
 const key = 'desk.way';
 
 export class Way {
-	/** @param {object} env WebSocket, setTimeout, clearTimeout; fetch and memory (see SafeStorage) if there may be polls */
+	/** @param {object} env WebSocket, setTimeout, clearTimeout; polls, fetch, task and memory (see SafeStorage) if there may be polls */
 	constructor(env, poll = '/api/v1/poll') {
 		Object.assign(this, { env, poll, failures: 0 });
 		this.wait = env.memory?.get(key) ?? 0; // ms until a WebSocket is looked for
@@ -22,9 +20,14 @@ export class Way {
 		this.proven = this.polls; // this way has led to the server in this network
 	}
 
+	/** Loads what the present way needs, before dial. */
+	async ready() {
+		if (this.polls) this.PollSocket ??= (await this.env.polls()).PollSocket;
+	}
+
 	/** A socket of the present way. */
 	dial(url) {
-		return this.polls ? new PollSocket(this.poll, this.env) : new this.env.WebSocket(url, subprotocol);
+		return this.polls ? new this.PollSocket(this.poll, this.env) : new this.env.WebSocket(url, subprotocol);
 	}
 
 	/** The server has welcomed us. Returns the ms until probe is to be called, 0 = never. */
@@ -38,7 +41,7 @@ export class Way {
 
 	/** An attempt has come to nothing, without a word of the server. silent: although a WebSocket was open. */
 	failed(silent) {
-		if (!this.env.fetch) return;
+		if (!this.env.polls) return;
 		const enough = this.proven ? doubt : patience;
 		this.failures += silent && !this.polls ? patience : 1;
 		if (this.failures < enough) return;
@@ -68,7 +71,7 @@ export class Way {
 		this.env.memory?.set(key, wait);
 	}
 
-	// Whatever the server says to a command before hello is the proof.
+	// Whatever the server says to a ping before hello is the proof.
 	#echo(url) {
 		return new Promise((resolve) => {
 			const socket = new this.env.WebSocket(url, subprotocol);
@@ -79,7 +82,7 @@ export class Way {
 				resolve(works);
 			};
 			const timer = this.env.setTimeout(() => done(false), probeTimeout);
-			socket.onopen = () => socket.send('{"t":"ping","id":"probe"}');
+			socket.onopen = () => socket.send('{"t":"ping","id":"probe","d":{"time":0}}');
 			socket.onmessage = () => done(true);
 			socket.onclose = () => done(false);
 		});
