@@ -35,6 +35,7 @@ type Desk struct {
 	store  store.Store
 	hub    *hub.Hub
 	server *eddy.Server
+	native *eddy.Server   // port of native clients, nil = none
 	pool   *executor.Pool // HTTP handlers
 	http   *http1.Factory
 	front  *front.Front
@@ -277,7 +278,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		return err
 	}
 	d.server = server
-	return nil
+	return d.startNative()
 }
 
 // layered puts Options.Layers in front of HTTP.
@@ -328,12 +329,14 @@ func (d *Desk) Close() error {
 
 func (d *Desk) end(ctx context.Context) {
 	drain := []error{d.hub.Shutdown(ctx)}
+	drained, closed := d.endNative(ctx)
+	drain = append(drain, drained)
 	if d.server != nil {
 		if ctx.Err() == nil {
 			_, err := d.server.Shutdown(ctx)
 			drain = append(drain, err)
 		}
-		d.closeErr = d.server.Close()
+		closed = errors.Join(closed, d.server.Close())
 	}
 	if d.pool != nil {
 		d.pool.Close()
@@ -345,7 +348,7 @@ func (d *Desk) end(ctx context.Context) {
 	d.keeper.Stop()
 	d.limits.stop()
 	d.post.Stop()
-	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.push.Stop(), d.closeData())
+	d.closeErr = errors.Join(closed, d.hooks.Stop(), d.push.Stop(), d.closeData())
 }
 
 // closeData closes the database, as far as it is open, and gives the directory back.

@@ -27,6 +27,7 @@ type Options struct {
 	Store   string // postgres://user@host/database: a PostgreSQL database instead of a file in DataDir; several Desks may have the same
 	Files   string // directory of the uploaded files, which Desks with the same Store share; default one in DataDir
 	Addr    string // host:port to listen on, default "127.0.0.1:8080"
+	Frames  string // host:port of native clients that speak the frame protocol, see package frames; default none
 
 	Loops    int    // worker loops of the engine, 0 = GOMAXPROCS
 	Poller   string // see eddy.Server

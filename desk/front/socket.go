@@ -33,14 +33,28 @@ func (f *Front) connects(w http.ResponseWriter, r *http.Request) (peer hub.Peer,
 			return peer, nil, false
 		}
 	}
-	ip := f.address(r)
-	leave, ok = f.entry.conns.enter(network(ip), f.o.ConnsPerIP)
+	peer, leave, ok = f.seat(f.address(r))
 	if !ok {
-		f.Counters.SocketsRefused.Add(1)
 		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
 		return peer, nil, false
 	}
-	return hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), Agent: browserOf(r.UserAgent()), IP: f.o.KeepIP.keep(ip), Place: f.placeOf(ip)}, leave, true
+	peer.Browser, peer.Login, peer.Origin, peer.Agent = r.Header.Get("Origin") != "", f.cookieToken(r), origin, browserOf(r.UserAgent())
+	return peer, leave, true
+}
+
+// seat takes the place of a session among those of its address, and returns what is known of the address.
+func (f *Front) seat(ip string) (peer hub.Peer, leave func(), ok bool) {
+	leave, ok = f.entry.conns.enter(network(ip), f.o.ConnsPerIP)
+	if !ok {
+		f.Counters.SocketsRefused.Add(1)
+		return peer, nil, false
+	}
+	return hub.Peer{Network: network(ip), IP: f.o.KeepIP.keep(ip), Place: f.placeOf(ip)}, leave, true
+}
+
+// EnterFrames is seat for a client without HTTP. It does not block.
+func (f *Front) EnterFrames(c *eddy.Conn) (peer hub.Peer, leave func(), ok bool) {
+	return f.seat(c.RemoteAddr().Addr().Unmap().WithZone("").String())
 }
 
 // socket upgrades to the WebSocket of both roles.
