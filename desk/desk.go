@@ -36,6 +36,7 @@ type Desk struct {
 	store  store.Store
 	hub    *hub.Hub
 	server *eddy.Server
+	native *eddy.Server   // port of native clients, nil = none
 	pool   *executor.Pool // HTTP handlers
 	http   *http1.Factory
 	front  *front.Front
@@ -142,7 +143,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Shared: d.limits.counting(), Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		Others: d.others, ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		Others: d.others, ConnsPerIP: d.o.ConnsPerIP, MaxConns: d.o.MaxConns, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
 	})
 	if err != nil {
 		return err
@@ -289,7 +290,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		return err
 	}
 	d.server = server
-	return nil
+	return d.startNative()
 }
 
 // layered puts Options.Layers in front of HTTP.
@@ -340,12 +341,14 @@ func (d *Desk) Close() error {
 
 func (d *Desk) end(ctx context.Context) {
 	drain := []error{d.hub.Shutdown(ctx)}
+	drained, closed := d.endNative(ctx)
+	drain = append(drain, drained)
 	if d.server != nil {
 		if ctx.Err() == nil {
 			_, err := d.server.Shutdown(ctx)
 			drain = append(drain, err)
 		}
-		d.closeErr = d.server.Close()
+		closed = errors.Join(closed, d.server.Close())
 	}
 	if d.pool != nil {
 		d.pool.Close()
@@ -353,10 +356,11 @@ func (d *Desk) end(ctx context.Context) {
 		drain = append(drain, err)
 	}
 	d.drainErr = errors.Join(drain...)
+	d.front.Close()
 	d.keeper.Stop()
 	d.limits.stop()
 	d.post.Stop()
-	d.closeErr = errors.Join(d.closeErr, d.hooks.Stop(), d.push.Stop(), d.closeData())
+	d.closeErr = errors.Join(closed, d.hooks.Stop(), d.push.Stop(), d.closeData())
 }
 
 // closeData closes the database, as far as it is open, and gives the directory back.

@@ -28,6 +28,7 @@ type Options struct {
 	Files   string // where the uploaded files are, which Desks with the same Store share: a directory, or a bucket as objects.Parse has it; default a directory in DataDir
 	Bus     string // nats://host:4222: what Desks with the same Store tell each other besides, see bus.CheckURL; default nothing
 	Addr    string // host:port to listen on, default "127.0.0.1:8080"
+	Frames  string // host:port of native clients that speak the frame protocol, see package frames; default none
 
 	Loops    int    // worker loops of the engine, 0 = GOMAXPROCS
 	Poller   string // see eddy.Server

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -86,7 +87,16 @@ func TestOriginsAreReadAgain(t *testing.T) {
 }
 
 // The WebSocket of a site's own page is for customers of this site only: not for those of another, not for agents.
-func TestCrossOriginSockets(t *testing.T) {
+func TestCrossOriginSockets(t *testing.T) { crossOrigins(t, desktest.Dial) }
+
+// The same by long polls.
+func TestCrossOriginPolls(t *testing.T) {
+	crossOrigins(t, func(ctx context.Context, base string, header http.Header) (desktest.Transport, error) {
+		return desktest.DialPoll(ctx, base, header)
+	})
+}
+
+func crossOrigins(t *testing.T, dial func(ctx context.Context, base string, header http.Header) (desktest.Transport, error)) {
 	clock := desktest.NewClock()
 	o := testOptions(t)
 	o.Now = clock.Now
@@ -115,7 +125,7 @@ func TestCrossOriginSockets(t *testing.T) {
 		if c.origin != "" {
 			header.Set("Origin", c.origin)
 		}
-		conn, err := desktest.Dial(s.ctx, s.base.Load().(string), header)
+		conn, err := dial(s.ctx, s.base.Load().(string), header)
 		s.ok(err)
 		s.ok(conn.Write(s.ctx, []byte(`{"t":"hello","id":"1","d":`+c.hello+`}`)))
 		data, err := conn.Read(s.ctx)

@@ -28,6 +28,8 @@ type served struct {
 	base atomic.Value // string
 	web  *desktest.Web
 	pass string
+
+	polls bool // new clients use long polls
 }
 
 func serve(t *testing.T, o Options) *served {
@@ -44,6 +46,7 @@ func serve(t *testing.T, o Options) *served {
 
 func (s *served) newWeb() *desktest.Web {
 	w := desktest.NewWeb(func() string { return s.base.Load().(string) })
+	w.Polls = s.polls
 	s.t.Cleanup(w.CloseIdle)
 	return w
 }
@@ -104,10 +107,16 @@ func stateIs(want store.State) func(desktest.Frame) bool {
 
 // Through real sockets: greeting, hand-off, queue, take, both talk; the server restarts in the middle; everything is
 // there once and in order on both sides.
-func TestStoryOverSocketsWithRestart(t *testing.T) {
+func TestStoryOverSocketsWithRestart(t *testing.T) { tellStory(t, false) }
+
+// The same by long polls.
+func TestStoryOverPollsWithRestart(t *testing.T) { tellStory(t, true) }
+
+func tellStory(t *testing.T, polls bool) {
 	o := testOptions(t)
 	o.Routing.Strategy = store.Manual // the router would now and then be quicker than the first word about the place in the queue
 	s := serve(t, o)
+	s.polls, s.web.Polls = polls, polls
 	ann, lin := s.customer(), s.agent()
 	conv, err := ann.Open(s.ctx, "bot")
 	s.ok(err)

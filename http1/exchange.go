@@ -28,6 +28,8 @@ type exchange struct {
 	body  *body // nil when the request has none
 	place executor.Place
 
+	suspended bool // Resume answers; the handler's goroutine writes it
+
 	// Fixed before the handler starts.
 	http11    bool
 	keepAlive bool // the client wants the connection to persist
@@ -126,6 +128,9 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 func (ex *exchange) Run() {
 	returned := false
 	defer func() {
+		if returned && ex.suspended {
+			return // Resume does the rest
+		}
 		ex.ctx.Cancel()
 		if !returned {
 			ex.failed(recover())
@@ -141,8 +146,10 @@ func (ex *exchange) Run() {
 			ex.f.handler.ServeHTTP(&ex.w, ex.req)
 		}
 	}
-	ex.w.end()
-	ex.finish()
+	if !ex.suspended {
+		ex.w.end()
+		ex.finish()
+	}
 	returned = true
 }
 
@@ -162,7 +169,7 @@ func (ex *exchange) Drop() {
 func (ex *exchange) failed(v any) {
 	quiet := v == nil || v == http.ErrAbortHandler //nolint:errorlint // net/http compares it like this too
 	switch {
-	case ex.w.hijacked:
+	case ex.w.hijacked, ex.suspended:
 		ex.conn.Close(eddy.CloseInternalError)
 	case quiet:
 		ex.conn.Close(eddy.CloseNormal)

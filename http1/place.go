@@ -9,7 +9,8 @@ import (
 )
 
 // Wait calls f and lets other requests have the handler's worker until f returns. Use Wait in a handler that waits for
-// something of its own before it answers, such as the event of a long poll. ctx is the request's context or derived from it:
+// something of its own before it answers, such as the event of a long poll. Where thousands wait, Suspend costs less. ctx is
+// the request's context or derived from it:
 //
 //	http1.Wait(r.Context(), func() {
 //		select {

@@ -19,8 +19,9 @@ import (
 
 // Web talks to a running Desk over HTTP and WebSocket, as a program without a browser does (no Origin header).
 type Web struct {
-	Base func() string // such as "http://127.0.0.1:8080"; called for every connection
-	http *http.Client
+	Base  func() string // such as "http://127.0.0.1:8080"; called for every connection
+	Polls bool          // clients use long polls instead of WebSockets
+	http  *http.Client
 }
 
 // NewWeb returns a Web with its own cookies and connections. Base may change when the server is restarted.
@@ -142,6 +143,9 @@ func (w *Web) Agent(login, password string) *Client {
 }
 
 func (w *Web) dial(ctx context.Context) (Transport, error) {
+	if w.Polls {
+		return DialPoll(ctx, w.Base(), nil)
+	}
 	return Dial(ctx, w.Base(), nil)
 }
 

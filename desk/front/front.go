@@ -47,7 +47,8 @@ type Options struct {
 	LoginIdle        time.Duration
 	Uploads          Uploads
 	TrustedProxies   []netip.Prefix
-	ConnsPerIP       int                             // WebSockets; 0 = no limit
+	ConnsPerIP       int                             // WebSockets and poll sessions; 0 = no limit
+	MaxConns         int                             // poll sessions in all; 0 = no limit
 	Others           func() (hint string, err error) // what /readyz says about other servers, and why this one is not ready; default nothing
 	KeepIP           KeepIP
 	Places           *geo.File // where addresses are, nil = not known
@@ -113,8 +114,8 @@ type Front struct {
 	denials     *auth.Buckets // lines in the audit log about refusals
 	transcripts *auth.Buckets // mails that a visitor asks for
 	resets      *auth.Buckets // questions about forgotten passwords by network
-	sockets     census        // WebSocket connections by network
-	running     census        // uploads by uploader, and fetches by contact
+	entry       entry
+	running     census // uploads by uploader, and fetches by contact
 	places      places
 	programs    programs
 	untrusted   sync.Once // the warning about a proxy has been given
@@ -175,6 +176,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 	}
 	f.readOrigins(ctx)
 	f.programs = f.newPrograms()
+	f.entry.polls = f.newPolls()
 	f.handler = f.routes()
 	return f, nil
 }
@@ -196,3 +198,6 @@ func (f *Front) Drain() {
 		close(f.programs.drain)
 	}
 }
+
+// Close ends what Drain has left. Call it when no requests come any more.
+func (f *Front) Close() { f.entry.polls.Close() }

@@ -103,13 +103,14 @@ func foreign(r *http.Request) string {
 }
 
 // guarded refuses requests that change something and come from another site. Pages of the sites' origins may call the
-// API of the widget. They send no cookies, and get the headers that let them read the answer (Fetch, CORS protocol).
+// API of the widget and the long poll. They send no cookies, and get the headers that let them read the answer (Fetch, CORS
+// protocol).
 func (f *Front) guarded(next http.Handler) http.Handler {
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.crossSite(w) }))
 	protected := sameSite.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, widgetAPI) || f.sameOrigin(r) {
+		if !strings.HasPrefix(r.URL.Path, widgetAPI) && !isPoll(r.URL.Path) || f.sameOrigin(r) {
 			protected.ServeHTTP(w, r)
 			return
 		}

@@ -59,6 +59,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("POST "+agentUploads, f.staffIn(f.places.staffUploads, f.o.Uploads.MaxTime+f.within(requestTimeout), perm.Serve, f.agentUpload))
 	mux.HandleFunc("GET /files/{id}", f.file)
 	mux.HandleFunc("GET /ws", f.socket)
+	f.pollRoutes(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", f.readyz)
 
@@ -86,6 +87,9 @@ func (f *Front) route(r *http.Request) http1.Route {
 
 // mostBody bounds the body of a request that is no upload.
 func mostBody(path string) int {
+	if path == pollAPI {
+		return maxPollBody
+	}
 	return max(anyBody, int(admin.MostForm(path)))
 }
 
@@ -209,10 +213,15 @@ func problem(w http.ResponseWriter, status int, e *proto.Error) {
 		h.Set("Retry-After", strconv.FormatInt((e.RetryMS+999)/1000, 10))
 	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
+	_, _ = w.Write(problemBody(status, e)) // a failing connection closes itself
+}
+
+func problemBody(status int, e *proto.Error) []byte {
+	text, _ := json.Marshal(struct { // always possible
 		Status int `json:"status"`
 		*proto.Error
 	}{status, e})
+	return append(text, '\n')
 }
 
 // storeProblem answers for a failed store call. A client that has gone away is no failure.
@@ -232,19 +241,31 @@ func decode(w http.ResponseWriter, r *http.Request, v any) bool { return decodeU
 
 // decodeUpTo is decode for bodies of at most limit bytes.
 func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, limit int64) bool {
+	body, ok := jsonBody(w, r, limit)
+	if ok && json.Unmarshal(body, v) != nil {
+		notJSON(w)
+		return false
+	}
+	return ok
+}
+
+// jsonBody reads a body of at most limit bytes that says it is JSON. false means that the answer has been given.
+func jsonBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		problem(w, http.StatusUnsupportedMediaType, &proto.Error{Code: proto.CodeBadRequest, Text: "Content-Type must be application/json."})
-		return false
+		return nil, false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		problem(w, http.StatusRequestEntityTooLarge, &proto.Error{Code: proto.CodeTooLarge, Text: fmt.Sprintf("The body is over %d KiB.", limit>>10)})
-		return false
-	case err != nil || json.Unmarshal(body, v) != nil:
-		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The body is not the JSON this address expects."})
-		return false
+	case err != nil:
+		notJSON(w)
 	}
-	return true
+	return body, err == nil
+}
+
+func notJSON(w http.ResponseWriter) {
+	problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The body is not the JSON this address expects."})
 }

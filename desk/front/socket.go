@@ -8,29 +8,61 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/poll"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/websocket"
 )
 
-// socket upgrades to the WebSocket of both roles. A page of a site's own origin may only be a customer of that site. The
-// hub checks that once it knows who connects.
-func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
+// entry is where sessions of im.v1 come in: by WebSocket and by long poll.
+type entry struct {
+	conns census // by network
+	polls *poll.Table
+}
+
+var noLogin store.Token
+
+// connects checks who opens a session of im.v1, and takes its place among those of its address. leave gives that back. A page
+// of a site's own origin may only be a customer of that site. The hub checks that once it knows who connects. false means that
+// the answer has been given.
+func (f *Front) connects(w http.ResponseWriter, r *http.Request) (peer hub.Peer, leave func(), ok bool) {
 	origin := ""
 	if !f.sameOrigin(r) {
-		var ok bool
 		if origin, ok = f.siteOrigin(r); !ok {
 			f.wrongOrigin(w)
-			return
+			return peer, nil, false
 		}
 	}
-	ip := f.address(r)
-	leave, ok := f.sockets.enter(network(ip), f.o.ConnsPerIP)
+	peer, leave, ok = f.seat(f.address(r))
+	if !ok {
+		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
+		return peer, nil, false
+	}
+	peer.Browser, peer.Login, peer.Origin, peer.Agent = r.Header.Get("Origin") != "", f.cookieToken(r), origin, browserOf(r.UserAgent())
+	return peer, leave, true
+}
+
+// seat takes the place of a session among those of its address, and returns what is known of the address.
+func (f *Front) seat(ip string) (peer hub.Peer, leave func(), ok bool) {
+	leave, ok = f.entry.conns.enter(network(ip), f.o.ConnsPerIP)
 	if !ok {
 		f.Counters.SocketsRefused.Add(1)
-		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
+		return peer, nil, false
+	}
+	return hub.Peer{Network: network(ip), IP: f.o.KeepIP.keep(ip), Place: f.placeOf(ip)}, leave, true
+}
+
+// EnterFrames is seat for a client without HTTP. It does not block.
+func (f *Front) EnterFrames(c *eddy.Conn) (peer hub.Peer, leave func(), ok bool) {
+	return f.seat(c.RemoteAddr().Addr().Unmap().WithZone("").String())
+}
+
+// socket upgrades to the WebSocket of both roles.
+func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
+	peer, leave, ok := f.connects(w, r)
+	if !ok {
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), Agent: browserOf(r.UserAgent()), IP: f.o.KeepIP.keep(ip), Place: f.placeOf(ip)}
 	_, err := websocket.Upgrade(w, r, &endpoint{hub: f.hub, peer: peer, leave: leave}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},

@@ -14,7 +14,7 @@ import (
 func (s *Session) handle(cmd proto.Command) {
 	h, who := s.hub, s.who()
 	if ping, ok := cmd.Payload.(*proto.Ping); ok {
-		s.reply("pong", cmd, "", proto.Pong{Time: h.o.Now().UnixMilli(), Client: ping.Time})
+		s.pong(cmd, ping)
 		return
 	}
 	if h.draining.Load() {
@@ -97,6 +97,10 @@ func (s *Session) handle(cmd proto.Command) {
 		s.fail(cmd, &proto.Error{Code: proto.CodeOutOfOrder, Text: "this session has been welcomed"})
 		s.strike()
 	}
+}
+
+func (s *Session) pong(cmd proto.Command, ping *proto.Ping) {
+	s.reply("pong", cmd, "", proto.Pong{Time: s.hub.o.Now().UnixMilli(), Client: ping.Time})
 }
 
 // run executes a store command for a client command and replies with what ok makes of the outcome.

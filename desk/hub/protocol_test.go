@@ -207,7 +207,9 @@ func TestHello(t *testing.T) {
 	good.write("hello", "1", "", proto.Hello{Ticket: ticket()})
 	good.until(isType("welcome"))
 	early := r.raw(r.dial(Peer{}))
-	early.write("ping", "1", "", proto.Ping{})
+	early.write("ping", "0", "", proto.Ping{Time: 5}) // is answered, so that a client learns whether messages come through
+	early.until(isType("pong"))
+	early.write("conv.open", "1", "", proto.Open{})
 	if got := code(early.until(func(f desktest.Frame) bool { return f.RE == "1" })); got != proto.CodeOutOfOrder {
 		t.Errorf("command before hello: %q", got)
 	}

@@ -222,8 +222,13 @@ func (s *Session) strike() {
 	}
 }
 
-// early handles a command of a session that is not welcomed yet.
+// early handles a command of a session that is not welcomed yet. A ping is answered at any time, because clients find out
+// by it whether messages come through.
 func (s *Session) early(p phase, cmd proto.Command) {
+	if ping, ok := cmd.Payload.(*proto.Ping); ok {
+		s.pong(cmd, ping)
+		return
+	}
 	hello, ok := cmd.Payload.(*proto.Hello)
 	if !ok || p != connected {
 		s.fail(cmd, &proto.Error{Code: proto.CodeOutOfOrder, Text: "send hello once and wait for welcome"})

@@ -18,7 +18,8 @@ import (
 var (
 	htmlRef   = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
 	cssRef    = regexp.MustCompile(`url\(\s*['"]?([^'")]+)`)
-	importRef = regexp.MustCompile(`(?m)(?:^|\s)(?:import|from)\s*\(?\s*['"]([^'"]+)['"]`)
+	importRef = regexp.MustCompile(`(?m)(?:^|\s)(?:import|from)\s*['"]([^'"]+)['"]`)
+	lazyRef   = regexp.MustCompile(`\simport\('([^']+)'\)`) // of a module that few pages come to need
 	iconRef   = regexp.MustCompile(`['"](/assets/[^'"]+)['"]`)
 )
 
@@ -145,6 +146,11 @@ func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`\.Asset "([^"]+)"`).FindAllSubmatch(text, -1) {
 			used = append(used, closure(t, string(m[1]))...)
+		}
+	}
+	for _, name := range slices.Clone(used) {
+		for _, m := range lazyRef.FindAllSubmatch(read(t, name), -1) {
+			used = append(used, closure(t, path.Join(path.Dir(name), string(m[1])))...)
 		}
 	}
 	for _, name := range allFiles(t) {

@@ -46,6 +46,7 @@ type deskFlags struct {
 	store     string
 	files     string
 	bus       string
+	frames    string
 	https     bool
 	hsts      time.Duration
 	public    string
@@ -189,7 +190,7 @@ func (f *deskFlags) options() desk.Options {
 		visitors.Burst = -1
 	}
 	return desk.Options{
-		DataDir: f.data, Store: f.store, Files: f.files, Bus: f.bus, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
+		DataDir: f.data, Store: f.store, Files: f.files, Bus: f.bus, Addr: f.Addr, Frames: f.frames, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
@@ -219,6 +220,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "address of a PostgreSQL database, such as postgres://desk@db.example/desk; empty = a file in --data")
 	cmd.PersistentFlags().StringVar(&f.files, "files", "", "where the uploaded files are, which all servers with one --store share: a directory, or a bucket such as s3://desk?region=eu-central-1; empty = a directory in --data")
 	cmd.Flags().StringVar(&f.bus, "bus", "", "address of NATS, such as nats://bus.example:4222, over which the servers with one --store tell each other what happens; empty = the database tells them")
+	cmd.Flags().StringVar(&f.frames, "frames", "", "address of native clients, which speak the frame protocol, such as 0.0.0.0:7443; with TLS if --addr has it; empty = none")
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")
@@ -257,6 +259,11 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 	if err := probe(o.Addr); err != nil {
 		return cli.ExplainListen("--addr", o.Addr, err)
 	}
+	if o.Frames != "" {
+		if err := probe(o.Frames); err != nil {
+			return cli.ExplainListen("--frames", o.Frames, err)
+		}
+	}
 	end := func() {}
 	if f.Secure() {
 		if o.Layers, end, err = f.Secured(t, func(*eddy.Pipeline) error { return nil }); err != nil {
@@ -292,6 +299,9 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 	t.Say("eddy: desk is running, data in %s; stop with Ctrl+C", f.place())
 	t.Say("  customer page  %s/chat/demo", base)
 	t.Say("  agent console  %s/console", base)
+	if a := d.FramesAddr(); a != nil {
+		t.Say("  native clients %s", cli.Reachable(a.String()))
+	}
 	if first {
 		t.Say("  login          %s", login)
 		t.Say("  password       %s", password)

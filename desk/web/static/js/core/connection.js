@@ -1,10 +1,12 @@
-// One im.v1.json session over WebSocket that keeps itself alive: hello and
+// One im.v1.json session, by WebSocket or long polls, that keeps itself alive: hello and
 // welcome, replies matched by id, heartbeat, back-off and close codes.
 // It knows nothing of pages; clock, timers and the socket
 // constructor come in so that the tests can drive it.
 
 import { Backoff, closeClass } from './backoff.js';
 import { now } from './steady.js';
+import { SafeStorage, areaOf } from './storage.js';
+import { Way } from './way.js';
 
 const socketOpen = 1; // readyState of a WebSocket that takes messages
 const helloTimeout = 10_000; // connect and welcome
@@ -41,11 +43,12 @@ export class Connection {
 	 * @param {(d: object) => void} o.onWelcome
 	 * @param {(frame: object) => void} o.onEvent frames that are not replies
 	 * @param {(s: Status) => void} o.onStatus
-	 * @param {object} [o.env] WebSocket, now, setTimeout, clearTimeout, online, random; the browser's by default
+	 * @param {object} [o.env] WebSocket, now, setTimeout, clearTimeout, online, random, polls, fetch, task, memory; the browser's by default
 	 */
 	constructor({ url, hello, onWelcome, onEvent, onStatus, env = browserEnv() }) {
 		Object.assign(this, { url, hello, onWelcome, onEvent, onStatus, env });
 		this.backoff = new Backoff({ random: env.random });
+		this.way = new Way(env);
 		this.socket = null;
 		this.pending = new Map(); // request id -> {resolve, reject, timer, at}
 		this.told = new Map(); // request id -> type, of what has no reply but may be refused
@@ -90,7 +93,10 @@ export class Connection {
 	/** Something changed for the better (online, tab visible): try now, unless the server asked us to wait. */
 	nudge() {
 		const { phase } = this.status;
-		if (this.status.offline && this.env.online()) this.#set({ offline: false });
+		if (this.status.offline && this.env.online()) {
+			this.way.moved();
+			this.#set({ offline: false });
+		}
 		if (phase === 'ready') {
 			this.#beat();
 			return;
@@ -171,6 +177,7 @@ export class Connection {
 		let payload;
 		const attempt = (this.attempt = Symbol('attempt'));
 		try {
+			await this.way.ready();
 			payload = await this.hello();
 		} catch (err) {
 			if (attempt !== this.attempt || this.status.phase !== 'connecting') return;
@@ -186,16 +193,23 @@ export class Connection {
 	#dial(payload) {
 		let socket;
 		try {
-			socket = new this.env.WebSocket(this.url(), 'im.v1.json');
+			socket = this.way.dial(this.url());
 		} catch {
 			this.#retry(0);
 			return;
 		}
 		this.socket = socket;
 		const current = () => this.socket === socket;
-		this.#timer('hello', helloTimeout, () => this.#lost(0, 'no welcome in time'));
+		let opened = false;
+		this.heard = false; // the server has said something
+		const ended = (code, reason) => {
+			if (!this.heard && (code < 4000 || code === 4013)) this.way.failed(opened);
+			this.#lost(code, reason);
+		};
+		this.#timer('hello', helloTimeout, () => ended(0, 'no welcome in time'));
 		socket.onopen = () => {
 			if (!current()) return;
+			opened = true;
 			this.lastHeard = this.env.now();
 			this.#ask('hello', { d: payload }, helloTimeout).then(
 				(reply) => current() && this.#welcomed(reply.d ?? {}),
@@ -203,7 +217,7 @@ export class Connection {
 			);
 		};
 		socket.onmessage = (e) => current() && this.#frame(e.data);
-		socket.onclose = (e) => current() && this.#lost(e.code, e.reason);
+		socket.onclose = (e) => current() && ended(e.code, e.reason);
 	}
 
 	#welcomed(d) {
@@ -211,9 +225,26 @@ export class Connection {
 		const now = this.env.now();
 		this.backoff.up(now);
 		this.serverRetryAt = 0;
+		this.#look(this.way.up());
 		this.#set({ phase: 'ready', draining: false, offline: false, retryAt: 0, attempts: 0, code: 0, reason: '' });
 		this.onWelcome(d);
 		this.#beat();
+	}
+
+	// By long polls: after some time, is there a way for a WebSocket?
+	#look(wait) {
+		if (wait === 0) return;
+		this.#timer('look', wait, async () => {
+			const { socket } = this;
+			const found = this.pending.size === 0 && (await this.way.probe(this.url())); // nobody waits for a reply
+			if (this.socket !== socket) return;
+			if (!found) {
+				this.#look(this.way.wait);
+				return;
+			}
+			this.#drop(1000, '');
+			this.#open();
+		});
 	}
 
 	#refused(err) {
@@ -235,6 +266,7 @@ export class Connection {
 		} catch {
 			return; // not ours; the sequence numbers show if anything is missing
 		}
+		this.heard = true;
 		this.lastHeard = this.env.now();
 		if (this.timers.probe !== undefined) {
 			this.#clear('probe');
@@ -321,6 +353,7 @@ export class Connection {
 		this.#clear('hello');
 		this.#clear('beat');
 		this.#clear('probe');
+		this.#clear('look');
 		if (socket) {
 			this.backoff.down(this.env.now());
 			socket.onopen = socket.onmessage = socket.onclose = null;
@@ -353,6 +386,18 @@ export class Connection {
 	}
 }
 
+// Timers would do, but a tab in the background has few of them.
+function nextTask() {
+	const { port1, port2 } = new MessageChannel();
+	return new Promise((resolve) => {
+		port1.onmessage = () => {
+			port1.close();
+			resolve();
+		};
+		port2.postMessage(0);
+	});
+}
+
 function browserEnv() {
 	return {
 		WebSocket: globalThis.WebSocket,
@@ -361,6 +406,10 @@ function browserEnv() {
 		clearTimeout: (t) => clearTimeout(t),
 		online: () => navigator.onLine !== false,
 		random: Math.random,
+		polls: () => import('./poll-socket.js'),
+		fetch: (...args) => fetch(...args),
+		task: nextTask,
+		memory: new SafeStorage([areaOf('sessionStorage')]),
 	};
 }
 
