@@ -1,6 +1,6 @@
 # Short names for what .ci/run does; the script is the truth.
 
-.PHONY: all build test race pollers pages fuzz lint cross bench bench-results desk ci long
+.PHONY: all build test race pollers pages fuzz lint cross bench bench-results desk cluster ci long
 
 all: build test
 
@@ -28,6 +28,10 @@ lint:
 # bench/RESULTS.md and its pictures; takes about 20 minutes and wants an otherwise idle machine.
 bench-results:
 	cd bench && go run . results
+
+# Three Desks on PostgreSQL and NATS behind a proxy: docs/desk-cluster.md.
+cluster:
+	go run ./scripts/cluster
 
 ci:
 	.ci/run
