@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -81,7 +80,7 @@ func (f *Front) servers(ctx context.Context, now time.Time) ([]serverInfo, error
 	for _, s := range all {
 		infos = append(infos, serverInfo{
 			Name: s.Name, Version: s.Version, Since: s.Since, Bus: s.Bus, Lag: s.Lag.Milliseconds(), Behind: s.Behind, Agents: s.Agents, Customers: s.Customers,
-			Duties: slices.Concat([]string{}, s.Leases), Here: s.Node == f.store.Node(),
+			Duties: append([]string{}, s.Leases...), Here: s.Node == f.store.Node(),
 		})
 	}
 	return infos, err

@@ -308,6 +308,9 @@ func TestNodesOnABus(t *testing.T) {
 		duties, there := 0, 0
 		for _, s := range wall.Servers {
 			duties += len(s.Duties)
+			if s.Duties == nil {
+				t.Fatalf("a server has no list of duties, which the page counts on: %s", body)
+			}
 			if s.Bus == "up" && s.Name != "" && s.Version != "" && (s.Here && s.Agents == 1 && s.Customers == 0 || !s.Here && s.Agents == 0 && s.Customers == 1) {
 				there++
 			}

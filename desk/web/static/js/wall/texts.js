@@ -75,7 +75,7 @@ addTexts({
 		'wall.server.bus': 'Bus',
 		'wall.server.bus.up': 'connected',
 		'wall.server.bus.down': 'away',
-		'wall.server.up': 'Runs since',
+		'wall.server.up': 'Runs for',
 		'wall.agent.load': '{active} of {capacity} chats',
 		'wall.agent.chat': '{name}: read this chat in the console',
 		'wall.agent.idle': 'No chats',
