@@ -138,15 +138,23 @@ func acked(senders []*sender) (n int) {
 // waitAcks waits until the senders have goal acknowledgements in all.
 func waitAcks(ctx context.Context, t *testing.T, senders []*sender, goal int) {
 	t.Helper()
+	if err := ackedWithin(ctx, senders, goal); err != nil {
+		t.Fatalf("%d of %d acknowledgements: %v", acked(senders), goal, err)
+	}
+}
+
+// ackedWithin is waitAcks for those who do not count on it: it returns the error of ctx, if that ends first.
+func ackedWithin(ctx context.Context, senders []*sender, goal int) error {
 	tick := time.NewTicker(time.Millisecond) // not rarer: the others should still be under way
 	defer tick.Stop()
 	for acked(senders) < goal {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%d of %d acknowledgements: %v", acked(senders), goal, ctx.Err())
+			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // checkLogs reads each conversation from the start, as a new client would, and compares it with what was promised and shown.

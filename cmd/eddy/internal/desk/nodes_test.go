@@ -24,8 +24,9 @@ import (
 // nodes are servers on one database, behind something that knows which of them are there.
 type nodes struct {
 	t    *testing.T
-	args []string // that all have
-	env  []string // beside that of the tests
+	args []string             // that all have
+	env  []string             // beside that of the tests
+	own  func(i int) []string // arguments of one; nil = none
 
 	mu  sync.Mutex
 	all []*cmdtest.Process // nil = it is not there
@@ -48,7 +49,11 @@ func (c *nodes) startAll(n int) *nodes {
 func (c *nodes) start(i int) {
 	c.t.Helper()
 	data := filepath.Join(c.t.TempDir(), "data")
-	cmd := cmdtest.Program(append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data}, c.args...)...)
+	args := append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data}, c.args...)
+	if c.own != nil {
+		args = append(args, c.own(i)...)
+	}
+	cmd := cmdtest.Program(args...)
 	cmd.Env = append(cmd.Env, c.env...)
 	p := cmdtest.StartProcess(c.t, cmd)
 	c.mu.Lock()

@@ -1,0 +1,147 @@
+package desk
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/bus/bustest"
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/store/pgtest"
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+var (
+	faultTime = flag.Duration("faults", 0, "how long TestNodesFaults goes on, as scripts/long has it; 0 = some rounds")
+	faultSeed = flag.Uint64("faults-seed", 0, "seed of TestNodesFaults; 0 = a new one")
+)
+
+// faulty are servers with a cable of each to the database and one to the bus.
+type faulty struct {
+	*nodes
+	random  *rand.Rand
+	data    []*cable
+	buses   []*cable
+	between *bustest.Server
+}
+
+// startFaulty moves a new desk to a database, and starts servers on it.
+func startFaulty(t *testing.T, n int, random *rand.Rand) (f *faulty, account []string) {
+	t.Helper()
+	address, files, account := moved(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432")
+	f = &faulty{nodes: &nodes{t: t}, random: random, between: bustest.Start(t, nil)}
+	bus := f.between.Addr()
+	for range n {
+		f.data = append(f.data, newCable(t, func() (net.Conn, error) { return net.Dial("unix", socket) }))
+		f.buses = append(f.buses, newCable(t, func() (net.Conn, error) { return net.Dial("tcp", bus) }))
+	}
+	f.own = func(i int) []string {
+		// By name, because the first address that a server says is taken for its own.
+		store := url.URL{Scheme: "postgres", User: u.User, Host: strings.Replace(f.data[i].addr(), "127.0.0.1", "localhost", 1), Path: u.Path, RawQuery: "sslmode=disable"}
+		return []string{"--store", store.String(), "--files", filepath.Join(files, "files"), "--bus", "nats://" + f.buses[i].addr()}
+	}
+	f.startAll(n)
+	return f, account
+}
+
+// strike makes something fail, and returns what that is and how it is mended.
+func (f *faulty) strike() (what string, mend func()) {
+	i := f.random.IntN(len(f.all))
+	p := f.all[i]
+	cable := func(name string, c *cable) (string, func()) {
+		state := cableState(1 + f.random.IntN(cableFaults))
+		c.be(state)
+		return fmt.Sprintf("server %d to the %s: %s", i, name, state), func() { c.be(cableWhole) }
+	}
+	kinds := 5
+	if *faultTime > 0 {
+		kinds++ // the database is that of all tests of the package
+	}
+	switch f.random.IntN(kinds) {
+	case 5:
+		pgtest.Stop(f.t)
+		return "the database: crashed", func() { pgtest.Start(f.t) }
+	case 0:
+		f.end(i)
+		p.Signal(syscall.SIGKILL)
+		p.Wait()
+		return fmt.Sprintf("server %d: killed", i), func() { f.start(i) }
+	case 1:
+		p.Signal(syscall.SIGSTOP)
+		return fmt.Sprintf("server %d: paused", i), func() { p.Signal(syscall.SIGCONT) }
+	case 2:
+		f.between.End()
+		return "the bus: gone", f.between.Begin
+	case 3:
+		return cable("bus", f.buses[i])
+	default:
+		return cable("database", f.data[i])
+	}
+}
+
+// TestNodesFaults: three servers, of which always something fails by a seed: one is killed or hangs, is cut from the database or from the bus, in
+// one direction or both, or the bus is gone. With -faults the database crashes, too. Customers and an agent write meanwhile. In the end every message is stored once, as
+// TestKillLosesNothing has it.
+func TestNodesFaults(t *testing.T) {
+	t.Parallel()
+	const customers, taken, open = 6, 3, 4
+	rounds := 8
+	if testing.Short() {
+		rounds = 3
+	}
+	seed := *faultSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", seed)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience+2*(*faultTime))
+	defer cancel()
+	end, stop := context.WithTimeout(ctx, *faultTime)
+	defer stop()
+	f, account := startFaulty(t, 3, rand.New(rand.NewPCG(seed, 0)))
+	web := desktest.NewWeb(f.base)
+	defer web.CloseIdle()
+	agent := web.Agent(account[1], account[2])
+	defer agent.Close()
+	senders := gatherSenders(ctx, t, web, agent, customers, taken)
+	for round := 0; round < rounds || end.Err() == nil; round++ {
+		before := acked(senders)
+		what, mend := f.strike()
+		for _, s := range senders {
+			s.fill(open)
+		}
+		// Whoever is connected to the server in question may get no answer, and perhaps everybody is.
+		during := []time.Duration{300 * time.Millisecond, 3 * time.Second, 20 * time.Second}[min(f.random.IntN(10)/4, 2)]
+		if *faultTime == 0 {
+			during = min(during, 3*time.Second)
+		}
+		wait, enough := context.WithTimeout(ctx, during)
+		goal := before + 1 + f.random.IntN(len(senders)*open)
+		_ = ackedWithin(wait, senders, goal) // perhaps not
+		enough()
+		t.Logf("round %d: %s; %d acknowledgements meanwhile", round+1, what, acked(senders)-before)
+		mend()
+	}
+	for _, s := range senders {
+		if err := s.client.Flushed(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkLogs(ctx, t, web, account, senders)
+	for i := range f.all {
+		f.end(i).Stop()
+	}
+}
