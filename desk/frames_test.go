@@ -207,7 +207,7 @@ func TestNativeClientsThatMisbehave(t *testing.T) {
 
 func TestNativeClientThatDoesNotRead(t *testing.T) {
 	o := testOptions(t)
-	o.Limits.CustomerOutbound = 16 << 10
+	o.Limits.CustomerOutbound = 64 << 10 // the writer is shown its own messages, and may be late
 	s := nativeDesk(t, o)
 	token := s.visitor()
 	slow, writer := s.dial(), s.poll(nil)

@@ -62,7 +62,7 @@ func TestTwoHubs(t *testing.T) {
 	two.waitFor("the setting of the site", func() bool { return two.hub.visitsKept(site.ID) == store.KeepNothing })
 
 	one.ok(one.db.DeleteAgentSessions(one.ctx, lin.Me().ID, store.Token{}))
-	two.waitFor("the session to end with its login", func() bool { return two.hub.Counters.Closes()["4101"] == 1 })
+	two.waitFor("the session to end with its login", func() bool { return two.hub.Counters.Closes()["4101"] > 0 })
 	one.mu.Lock()
 	wires := slices.Clone(one.wires)
 	one.mu.Unlock()

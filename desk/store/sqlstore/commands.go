@@ -80,6 +80,30 @@ func (t *tx) load(id string) (*draft, error) {
 	return &draft{Conversation: c, rev: c.Rev, seq: c.LastSeq}, nil
 }
 
+// loadFor loads the conversation of a message, and the message itself if it is there already, else its error is
+// store.ErrNotFound. Without a draft the error is that of the conversation, or of the sender.
+func (t *tx) loadFor(c *store.Append) (*draft, store.Event, error) {
+	byClient := func() statement {
+		return statement{sqlByClient, []any{c.Conv, string(c.From.Kind), c.From.ID, c.ClientID}}
+	}
+	head, message := t.pair(statement{sqlConv, []any{c.Conv}}, byClient())
+	conv, err := scanConv(head)
+	first, firstErr := scanEvent(message)
+	if err != nil {
+		return nil, first, err
+	}
+	from, err := t.acting(&conv, c.From)
+	if err != nil {
+		return nil, first, err
+	}
+	if from != c.From { // somebody else now, because of a merge
+		c.From = from
+		again := byClient()
+		first, firstErr = scanEvent(t.row(again.query, again.args...))
+	}
+	return &draft{Conversation: conv, rev: conv.Rev, seq: conv.LastSeq}, first, firstErr
+}
+
 // add appends an event. The event gets the next number of the staff stream and, unless it is a note, of the customer's
 // stream.
 func (t *tx) add(d *draft, e store.Event) error {
@@ -301,15 +325,11 @@ func (t *tx) resolve(in *store.Input, to, note string) error {
 
 // append adds a message once.
 func (t *tx) append(c store.Append) (store.Outcome, error) {
-	d, err := t.load(c.Conv)
-	if err != nil {
-		return store.Outcome{}, err
-	}
-	if c.From, err = t.acting(&d.Conversation, c.From); err != nil {
+	d, first, err := t.loadFor(&c)
+	if d == nil {
 		return store.Outcome{}, err
 	}
 	head := store.Outcome{Conv: d.Conversation}
-	first, err := scanEvent(t.row(sqlByClient, c.Conv, string(c.From.Kind), c.From.ID, c.ClientID))
 	if err == nil {
 		head.Events, head.Dup = []store.Event{first}, true
 		return head, nil

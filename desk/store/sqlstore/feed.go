@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -27,13 +29,19 @@ func (t *tx) begun() error {
 // last reads the last number of the outbox. If another process has written since, what is remembered of the messages counts
 // no more.
 func (t *tx) last() error {
-	var seq, clock int64
-	if err := t.row(t.db.on.dialect().last).Scan(&seq, &clock); err != nil {
+	var seq, clock, doc int64
+	if t.db.o.Several {
+		last, lastDoc := t.pair(statement{query: t.db.on.dialect().last}, statement{sqlLastDoc, []any{int64(math.MaxInt64)}})
+		err := last.Scan(&seq, &clock)
+		if err = errors.Join(err, lastDoc.Scan(&doc)); err != nil {
+			return err
+		}
+	} else if err := t.row(t.db.on.dialect().last).Scan(&seq, &clock); err != nil {
 		return err
 	}
 	t.db.clock.set(clock)
 	if seq != t.seq {
-		t.maxDoc = 0
+		t.maxDoc = doc
 	}
 	t.seq, t.stored = seq, seq
 	return nil

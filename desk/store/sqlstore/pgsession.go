@@ -107,6 +107,24 @@ func (r lastRow) Scan(dest ...any) error {
 	return r.s.failed(err)
 }
 
+func (s *pgSession) pair(first, second statement) (scanner, scanner) {
+	before := s.held.Len()
+	for _, st := range []statement{first, second} {
+		s.held.Queue(s.rewrite(st.query), postgresTexts(st.args)...)
+	}
+	results, err := s.send(before)
+	if err != nil {
+		return failedRow{err}, failedRow{err}
+	}
+	return firstRow{s, results}, lastRow{s, results}
+}
+
+// firstRow is the row of a statement of a batch that is not the last.
+type firstRow lastRow
+
+// Scan implements scanner.
+func (r firstRow) Scan(dest ...any) error { return r.s.failed(r.results.QueryRow().Scan(dest...)) }
+
 func (s *pgSession) query(query string, args ...any) (rowsOf, error) {
 	if err := s.sync(); err != nil {
 		return nil, err
@@ -144,4 +162,11 @@ func (s *pgSession) force(statement string) error {
 
 func (s *pgSession) lost() bool { return s.stale || s.conn.IsClosed() }
 
-func (s *pgSession) close() error { return s.conn.Close(context.Background()) }
+// close gives back what the session holds before it ends the connection: the server notices that end a little later, and
+// whoever starts at that moment would find the database in use.
+func (s *pgSession) close() error {
+	if !s.conn.IsClosed() {
+		_ = s.force(`SELECT pg_advisory_unlock_all()`) // else the server does that by itself
+	}
+	return s.conn.Close(context.Background())
+}

@@ -16,6 +16,9 @@ type session interface {
 	change(query string, args ...any) (int64, error)
 	// row reads one row. Scan has to be called.
 	row(query string, args ...any) scanner
+	// pair reads a row of each of two statements, which takes one way to the database. Scan has to be called on both, in their
+	// order.
+	pair(first, second statement) (scanner, scanner)
 	query(query string, args ...any) (rowsOf, error)
 	// sync waits until everything has run.
 	sync() error
@@ -24,6 +27,12 @@ type session interface {
 	// lost reports whether the connection has ended by itself.
 	lost() bool
 	close() error
+}
+
+// statement is a query with its arguments.
+type statement struct {
+	query string
+	args  []any
 }
 
 // fileSession is a session of SQLite. It runs each statement at once.
@@ -69,6 +78,16 @@ func (s *fileSession) row(query string, args ...any) scanner {
 	}
 	return st.QueryRowContext(context.Background(), args...)
 }
+
+func (s *fileSession) pair(first, second statement) (scanner, scanner) {
+	return s.row(first.query, first.args...), &laterRow{func() scanner { return s.row(second.query, second.args...) }}
+}
+
+// laterRow is a row that is asked for when it is scanned.
+type laterRow struct{ ask func() scanner }
+
+// Scan implements scanner.
+func (r *laterRow) Scan(dest ...any) error { return r.ask().Scan(dest...) }
 
 func (s *fileSession) query(query string, args ...any) (rowsOf, error) {
 	st, err := s.stmt(query)
