@@ -31,7 +31,7 @@ func CheckURL(address string) error {
 func Place(address string) string {
 	var all []string
 	for _, one := range strings.Split(address, ",") {
-		if u, err := url.Parse(one); err == nil {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil {
 			all = append(all, u.Scheme+"://"+u.Host)
 		}
 	}

@@ -229,21 +229,21 @@ func TestCheckURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]string{
-		"":                               "",
-		"nats://db.example":              "",
-		"nats://u:p@a:4222,tls://b:4222": "",
-		"nats://a?creds=/x&ca=/y":        "",
-		"nats://a?cert=/x&key=/y":        "",
-		"http://a":                       `begins with "http://"`,
-		"a:4222":                         "begins with",
-		"nats://":                        "no host",
-		"nats://a/b":                     "something behind it",
-		"nats://a:secret@b:x":            "is no address",
-		"nats://a?cert=/x":               "needs both",
-		"nats://a?ca=":                   "1 values of ca",
-		"nats://a?ca=/x,nats://b?ca=/y":  "2 values of ca",
-		"nats://a?colour=red":            `asks for "colour"`,
-		"nats://a?nkey=" + seed:          "the seed of the bus",
+		"":                                "",
+		"nats://db.example":               "",
+		"nats://u:p@a:4222, tls://b:4222": "",
+		"nats://a?creds=/x&ca=/y":         "",
+		"nats://a?cert=/x&key=/y":         "",
+		"http://a":                        `begins with "http://"`,
+		"a:4222":                          "begins with",
+		"nats://":                         "no host",
+		"nats://a/b":                      "something behind it",
+		"nats://a:secret@b:x":             "is no address",
+		"nats://a?cert=/x":                "needs both",
+		"nats://a?ca=":                    "1 values of ca",
+		"nats://a?ca=/x,nats://b?ca=/y":   "2 values of ca",
+		"nats://a?colour=red":             `asks for "colour"`,
+		"nats://a?nkey=" + seed:           "the seed of the bus",
 		strings.Repeat("nats://a,", 16) + "nats://a": "names 17 servers",
 	} {
 		err := CheckURL(address)
@@ -254,7 +254,7 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("the password is shown: %v", err)
 		}
 	}
-	if got := Place("nats://u:secret@a:4222,tls://t@b?ca=/x"); got != "nats://a:4222,tls://b" {
+	if got := Place("nats://u:secret@a:4222, tls://t@b?ca=/x"); got != "nats://a:4222,tls://b" {
 		t.Errorf("the place is %q", got)
 	}
 	if _, err := Open(Options{URL: "nats://a", Room: "desk", Key: []byte("short")}); err == nil {

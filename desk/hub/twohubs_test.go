@@ -36,17 +36,7 @@ func twoHubsOf(t *testing.T, o, oToo Options) (one, two *rig) {
 // one server takes effect at the other.
 func TestTwoHubs(t *testing.T) {
 	one, two := twoHubs(t)
-	ann, lin := one.customer(), two.agent("lin")
-	one.ok(ann.Connected(one.ctx))
-	two.ok(lin.Connected(two.ctx))
-	conv := one.open(ann, "human")
-	two.waitFor("the other hub to know the chat", func() bool {
-		two.hub.mu.Lock()
-		defer two.hub.mu.Unlock()
-		return two.hub.queue.dir.open[conv] != nil
-	})
-	two.ok(lin.Take(two.ctx, conv))
-	one.event(ann, conv, state(store.Assigned))
+	ann, lin, conv := chatOfTwo(one, two)
 	for range 20 {
 		one.say(ann, conv, "hello")
 		two.event(lin, conv, body("hello"))
@@ -80,15 +70,7 @@ func TestTwoHubs(t *testing.T) {
 // TestTwoHubsMeet: both servers work on one chat at the same time. Nobody sees anything twice, or in another order than the database has it.
 func TestTwoHubsMeet(t *testing.T) {
 	one, two := twoHubs(t)
-	ann := one.customer()
-	conv := one.open(ann, "human")
-	lin := two.agent("lin")
-	two.waitFor("the other hub to know the chat", func() bool {
-		two.hub.mu.Lock()
-		defer two.hub.mu.Unlock()
-		return two.hub.queue.dir.open[conv] != nil
-	})
-	two.ok(lin.Take(two.ctx, conv))
+	ann, lin, conv := chatOfTwo(one, two)
 	const each = 100
 	for range each {
 		ann.Send(conv, "from one")
