@@ -87,6 +87,11 @@ func TestPostgresHears(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = raw.Close() }()
+	testkit.Eventually(t, "all three to listen", func() bool {
+		var n int
+		err := raw.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE '%' || $1`, pgListens).Scan(&n)
+		return err == nil && n == 3
+	})
 	var ended int
 	if err := raw.QueryRow(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE '%' || $1`, pgListens).Scan(&ended); err != nil || ended != 3 {
 		t.Errorf("%d connections ended, %v", ended, err)
