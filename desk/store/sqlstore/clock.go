@@ -5,25 +5,21 @@ import (
 	"time"
 )
 
-// clockStep is how far the clock of the database may be away from what is known of it before that is changed. Less is the
-// time that an answer takes.
-const clockStep = 10 * time.Millisecond
-
 // clock is the clock of the data. All processes on one database have the database's.
 type clock struct {
 	own    func() time.Time // of a test, nil = none
 	offset atomic.Int64     // of the database's clock from this machine's, in nanoseconds
 }
 
-// set takes the time of the database over, in microseconds since 1970, 0 = it has no clock of its own.
-func (c *clock) set(now int64) {
+// set takes note that the database's clock was at now, in microseconds since 1970, some time since asked; 0 = it has none of
+// its own. What is known of that clock changes by as little as has to be.
+func (c *clock) set(now int64, asked time.Time) {
 	if now == 0 {
 		return
 	}
-	offset := time.Until(time.UnixMicro(now))
-	if (offset - time.Duration(c.offset.Load())).Abs() > clockStep {
-		c.offset.Store(int64(offset))
-	}
+	at := time.UnixMicro(now)
+	least, most := time.Until(at), at.Sub(asked)
+	c.offset.Store(int64(min(max(time.Duration(c.offset.Load()), least), most)))
 }
 
 func (o *Options) now() time.Time {

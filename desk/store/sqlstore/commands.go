@@ -19,7 +19,7 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 	case store.LeftMessage:
 		return t.leftMessage(c)
 	case store.Append:
-		return t.append(c)
+		return t.append(&appending{Append: c})
 	case store.Move:
 		return t.move(c)
 	case store.BotTurn:
@@ -80,30 +80,6 @@ func (t *tx) load(id string) (*draft, error) {
 	return &draft{Conversation: c, rev: c.Rev, seq: c.LastSeq}, nil
 }
 
-// loadFor loads the conversation of a message, and the message itself if it is there already, else its error is
-// store.ErrNotFound. Without a draft the error is that of the conversation, or of the sender.
-func (t *tx) loadFor(c *store.Append) (*draft, store.Event, error) {
-	byClient := func() statement {
-		return statement{sqlByClient, []any{c.Conv, string(c.From.Kind), c.From.ID, c.ClientID}}
-	}
-	head, message := t.pair(statement{sqlConv, []any{c.Conv}}, byClient())
-	conv, err := scanConv(head)
-	first, firstErr := scanEvent(message)
-	if err != nil {
-		return nil, first, err
-	}
-	from, err := t.acting(&conv, c.From)
-	if err != nil {
-		return nil, first, err
-	}
-	if from != c.From { // somebody else now, because of a merge
-		c.From = from
-		again := byClient()
-		first, firstErr = scanEvent(t.row(again.query, again.args...))
-	}
-	return &draft{Conversation: conv, rev: conv.Rev, seq: conv.LastSeq}, first, firstErr
-}
-
 // add appends an event. The event gets the next number of the staff stream and, unless it is a note, of the customer's
 // stream.
 func (t *tx) add(d *draft, e store.Event) error {
@@ -156,15 +132,12 @@ func (t *tx) add(d *draft, e store.Event) error {
 
 // save writes the row back, provided that nobody else has changed it.
 func (t *tx) save(d *draft) (store.Outcome, error) {
-	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
+	err := t.update(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
 		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
 		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent,
 		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ActedAt, d.Skills, d.Relaxed, d.SnoozedUntil, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
-	}
-	if n != 1 {
-		return store.Outcome{}, store.ErrConflict
 	}
 	return store.Outcome{Conv: d.Conversation, Events: d.events}, nil
 }
@@ -318,82 +291,6 @@ func (t *tx) resolve(in *store.Input, to, note string) error {
 		}
 	}
 	if note != "" && in.By.Kind != store.Agent {
-		return store.ErrForbidden
-	}
-	return nil
-}
-
-// append adds a message once.
-func (t *tx) append(c store.Append) (store.Outcome, error) {
-	d, first, err := t.loadFor(&c)
-	if d == nil {
-		return store.Outcome{}, err
-	}
-	head := store.Outcome{Conv: d.Conversation}
-	if err == nil {
-		head.Events, head.Dup = []store.Event{first}, true
-		return head, nil
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		return store.Outcome{}, err
-	}
-	if c.From.Kind == store.Customer {
-		if err := t.act(d); err != nil {
-			return head, err
-		}
-	}
-	if err := t.admit(d, &c); err != nil {
-		return head, err
-	}
-	e := store.Event{Kind: store.KindText, From: c.From, ClientID: c.ClientID, Body: c.Body, Payload: c.Payload}
-	if e.Files, err = t.bind(&c, d.LastSeq+1); err != nil {
-		return head, err
-	}
-	switch {
-	case c.Note:
-		e.Kind = store.KindNote
-	case c.From.Kind == store.System:
-		e.Kind = store.KindNotice
-	case len(e.Files) > 0:
-		e.Kind = store.KindFile
-	}
-	if err := t.add(d, e); err != nil {
-		return head, err
-	}
-	out := store.Outcome{}
-	if c.From.Kind == store.Customer {
-		out, err = t.saveTurn(d)
-	} else {
-		out, err = t.save(d)
-	}
-	out.Touched = head.Conv.Snoozed() != d.Snoozed()
-	return out, err
-}
-
-// admit decides whether a message may be added, and makes the change that it causes.
-func (t *tx) admit(d *draft, c *store.Append) error {
-	agent := c.From.Kind == store.Agent
-	switch {
-	case c.Note:
-		if !agent {
-			return store.ErrForbidden
-		}
-		return nil
-	case d.Blocked && c.From.Kind == store.Customer:
-		return store.ErrBlocked
-	case d.State == store.Closed && c.From.Kind == store.Customer:
-		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From, Away: c.Away})
-	case d.State == store.Closed:
-		return store.ErrClosed
-	case c.From.Kind == store.Customer && d.Snoozed():
-		return t.wake(d, system, store.PayloadWokenByWord)
-	case c.From.Kind == store.Customer, c.From.Kind == store.System:
-		return nil
-	case d.State == store.InBot && agent:
-		return t.step(d, store.Input{Trigger: store.TakeOver, By: c.From})
-	case d.State != store.Assigned:
-		return store.ErrConflict
-	case !c.From.Is(d.Owner):
 		return store.ErrForbidden
 	}
 	return nil

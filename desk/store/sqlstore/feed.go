@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -21,30 +22,38 @@ type follower struct{ take func(*store.Fed) }
 
 // begun notes where the feed begins.
 func (t *tx) begun() error {
-	err := t.last()
+	err := errors.Join(t.last(), t.sync())
 	t.db.feed.at = t.seq
 	return err
 }
 
-// last reads the last number of the outbox. If another process has written since, what is remembered of the messages counts
-// no more.
+// last asks for the last number of the outbox, for sync. If another process has written since, what is remembered of the
+// messages counts no more.
 func (t *tx) last() error {
-	var seq, clock, doc int64
-	if t.db.o.Several {
-		last, lastDoc := t.pair(statement{query: t.db.on.dialect().last}, statement{sqlLastDoc, []any{int64(math.MaxInt64)}})
-		err := last.Scan(&seq, &clock)
-		if err = errors.Join(err, lastDoc.Scan(&doc)); err != nil {
+	asked := time.Now()
+	err := t.later(func(r scanner) error {
+		var seq, clock int64
+		if err := r.Scan(&seq, &clock); err != nil {
 			return err
 		}
-	} else if err := t.row(t.db.on.dialect().last).Scan(&seq, &clock); err != nil {
+		t.db.clock.set(clock, asked)
+		if seq != t.seq {
+			t.maxDoc = 0
+		}
+		t.seq, t.stored = seq, seq
+		return nil
+	}, t.db.on.dialect().last)
+	if err != nil || !t.db.o.Several {
 		return err
 	}
-	t.db.clock.set(clock)
-	if seq != t.seq {
-		t.maxDoc = doc
-	}
-	t.seq, t.stored = seq, seq
-	return nil
+	return t.later(func(r scanner) error {
+		var doc int64
+		err := r.Scan(&doc)
+		if t.maxDoc == 0 {
+			t.maxDoc = doc
+		}
+		return err
+	}, sqlLastDoc, int64(math.MaxInt64))
 }
 
 // note writes down the last number of the outbox, and tells other processes.

@@ -86,7 +86,7 @@ func TestFullDiskLogsSeldom(t *testing.T) {
 			for range n {
 				done := make(chan store.Outcome, 2)
 				full := func(*tx) (store.Outcome, error) { return store.Outcome{}, r.work.tx.exec(r.work.tx.rollback) }
-				r.work.submit(full, time.Now().Add(time.Minute), func(out store.Outcome) { done <- out })
+				r.work.enqueue(&op{run: full, done: func(out store.Outcome) { done <- out }}, time.Now().Add(time.Minute))
 				if out := <-done; !errors.Is(out.Err, store.ErrUnavailable) {
 					t.Fatalf("a command that ends the transaction: %v", out.Err)
 				}

@@ -97,10 +97,15 @@ func (t *tx) flush() error {
 	return nil
 }
 
-// untell takes the rows behind the first n of a transaction back, and what flush has written behind the first written.
-func (t *tx) untell(n, written int) {
-	t.seq -= int64(len(t.rows) - n)
-	t.rows, t.written = t.rows[:n], written
+// progress is how far a transaction has come in what it leaves to its end.
+type progress struct{ words, rows, written int }
+
+func (t *tx) progress() progress { return progress{len(t.words), len(t.rows), t.written} }
+
+// untell takes back what the transaction was to write since then, and what flush has written.
+func (t *tx) untell(since progress) {
+	t.seq -= int64(len(t.rows) - since.rows)
+	t.words, t.rows, t.written = t.words[:since.words], t.rows[:since.rows], since.written
 }
 
 // fed returns what the feed tells of a command whose rows begin behind the first n of the transaction, nil if there are

@@ -6,18 +6,28 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // maxHeld bounds the statements that wait for the next answer.
-const maxHeld = 64
+const maxHeld = 256
 
-// pgSession is a session of PostgreSQL. Every answer takes a way through the network, so statements without a result wait
-// and go with the next one that has one.
+// pgSession is a session of PostgreSQL. Every answer takes a way through the network, so statements whose result nobody
+// needs yet wait and go with the next one.
 type pgSession struct {
 	conn  *pgx.Conn
 	stale bool // the server takes no writes any more
-	held  pgx.Batch
+	held  []heldStatement
+	sent  int               // ways to the database
 	words map[string]string // statements of this package in those of PostgreSQL
+}
+
+// heldStatement is a statement that waits.
+type heldStatement struct {
+	query string
+	args  []any
+	take  func(pgx.BatchResults) error // takes the result, nil = nobody needs it
 }
 
 func (s *pgSession) rewrite(query string) string {
@@ -29,46 +39,73 @@ func (s *pgSession) rewrite(query string) string {
 	return words
 }
 
-func (s *pgSession) exec(query string, args ...any) error {
-	s.held.Queue(s.rewrite(query), postgresTexts(args)...)
-	if s.held.Len() < maxHeld {
+// hold lets a statement wait, together with at most maxHeld others.
+func (s *pgSession) hold(take func(pgx.BatchResults) error, query string, args []any) error {
+	s.held = append(s.held, heldStatement{s.rewrite(query), postgresTexts(args), take})
+	if len(s.held) < maxHeld {
 		return nil
 	}
 	return s.sync()
 }
 
-// send sends what waits. The results of that are read: the next one is that of the statement that was added last, if it
-// was added for this.
-func (s *pgSession) send(before int) (pgx.BatchResults, error) {
-	batch := s.held
-	s.held = pgx.Batch{}
-	results := s.conn.SendBatch(context.Background(), &batch)
-	for range before {
-		if _, err := results.Exec(); err != nil {
-			return nil, s.failed(errors.Join(err, results.Close()))
+func (s *pgSession) exec(query string, args ...any) error { return s.hold(nil, query, args) }
+
+// update lets the server find out that no row has changed: whatever waits behind the statement, such as a COMMIT, does not
+// run then.
+func (s *pgSession) update(query string, args ...any) error {
+	return s.hold(func(r pgx.BatchResults) error {
+		_, err := r.Exec()
+		if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == pgNoneChanged {
+			return store.ErrConflict
 		}
-	}
-	return results, nil
+		return err
+	}, `WITH changed AS (`+query+` RETURNING 1) SELECT 1 / count(*) FROM changed`, args)
 }
 
-func (s *pgSession) change(query string, args ...any) (int64, error) {
-	before := s.held.Len()
-	if before == 0 {
-		done, err := s.conn.Exec(context.Background(), s.rewrite(query), postgresTexts(args)...)
-		return done.RowsAffected(), s.failed(err)
+func (s *pgSession) later(read func(scanner) error, query string, args ...any) error {
+	return s.hold(func(r pgx.BatchResults) error { return read(r.QueryRow()) }, query, args)
+}
+
+// sync sends what waits and takes the results. Behind one that is an error nothing has run.
+func (s *pgSession) sync() (err error) {
+	if len(s.held) == 0 {
+		return nil
 	}
-	s.held.Queue(s.rewrite(query), postgresTexts(args)...)
-	results, err := s.send(before)
-	if err != nil {
-		return 0, err
+	var batch pgx.Batch
+	for _, st := range s.held {
+		batch.Queue(st.query, st.args...)
 	}
-	done, err := results.Exec()
-	if err == nil {
-		err = results.Close()
-	} else {
-		_ = results.Close() // has the same error
+	s.sent++
+	results := s.conn.SendBatch(context.Background(), &batch)
+	for i := 0; err == nil && i < len(s.held); i++ {
+		if take := s.held[i].take; take != nil {
+			err = take(results)
+		} else {
+			_, err = results.Exec()
+		}
 	}
-	return done.RowsAffected(), s.failed(err)
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	s.drop(0)
+	return s.failed(err)
+}
+
+// now sends a statement with those that wait, and takes its result.
+func (s *pgSession) now(take func(pgx.BatchResults) error, query string, args []any) error {
+	if err := s.hold(take, query, args); err != nil {
+		return err
+	}
+	return s.sync()
+}
+
+func (s *pgSession) change(query string, args ...any) (n int64, err error) {
+	err = s.now(func(r pgx.BatchResults) error {
+		done, err := r.Exec()
+		n = done.RowsAffected()
+		return err
+	}, query, args)
+	return n, err
 }
 
 // failed takes note of a server that has become a standby: another connection may lead to the primary.
@@ -79,51 +116,35 @@ func (s *pgSession) failed(err error) error {
 	return err
 }
 
-func (s *pgSession) row(query string, args ...any) scanner {
-	before := s.held.Len()
-	if before == 0 {
-		return s.conn.QueryRow(context.Background(), s.rewrite(query), postgresTexts(args)...)
-	}
-	s.held.Queue(s.rewrite(query), postgresTexts(args)...)
-	results, err := s.send(before)
-	if err != nil {
-		return failedRow{err}
-	}
-	return lastRow{s, results}
-}
+func (s *pgSession) row(query string, args ...any) scanner { return pgRow{s, query, args} }
 
-// lastRow is the row of the last statement of a batch.
-type lastRow struct {
-	s       *pgSession
-	results pgx.BatchResults
+// pgRow is a row that is asked for when it is scanned.
+type pgRow struct {
+	s     *pgSession
+	query string
+	args  []any
 }
 
 // Scan implements scanner.
-func (r lastRow) Scan(dest ...any) error {
-	err := r.results.QueryRow().Scan(dest...)
-	if closed := r.results.Close(); err == nil {
-		err = closed
-	}
-	return r.s.failed(err)
+func (r pgRow) Scan(dest ...any) error {
+	return r.s.now(func(results pgx.BatchResults) error { return results.QueryRow().Scan(dest...) }, r.query, r.args)
 }
 
-func (s *pgSession) pair(first, second statement) (scanner, scanner) {
-	before := s.held.Len()
-	for _, st := range []statement{first, second} {
-		s.held.Queue(s.rewrite(st.query), postgresTexts(st.args)...)
+func (s *pgSession) mark() mark { return mark{s.sent, len(s.held)} }
+
+func (s *pgSession) forget(since mark) bool {
+	if since.ran != s.sent {
+		return false
 	}
-	results, err := s.send(before)
-	if err != nil {
-		return failedRow{err}, failedRow{err}
-	}
-	return firstRow{s, results}, lastRow{s, results}
+	s.drop(since.held)
+	return true
 }
 
-// firstRow is the row of a statement of a batch that is not the last.
-type firstRow lastRow
-
-// Scan implements scanner.
-func (r firstRow) Scan(dest ...any) error { return r.s.failed(r.results.QueryRow().Scan(dest...)) }
+// drop forgets the statements behind the first n that wait.
+func (s *pgSession) drop(n int) {
+	clear(s.held[n:])
+	s.held = s.held[:n]
+}
 
 func (s *pgSession) query(query string, args ...any) (rowsOf, error) {
 	if err := s.sync(); err != nil {
@@ -142,20 +163,8 @@ func (r pgRows) Close() error {
 	return nil
 }
 
-func (s *pgSession) sync() error {
-	n := s.held.Len()
-	if n == 0 {
-		return nil
-	}
-	results, err := s.send(n)
-	if err != nil {
-		return err
-	}
-	return s.failed(results.Close())
-}
-
 func (s *pgSession) force(statement string) error {
-	s.held = pgx.Batch{}
+	s.drop(0)
 	_, err := s.conn.Exec(context.Background(), statement)
 	return err
 }

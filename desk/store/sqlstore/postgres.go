@@ -26,6 +26,8 @@ const (
 
 	pgUnique   = "23505" // SQLSTATE
 	pgReadOnly = "25006"
+
+	pgNoneChanged = "22012" // division by zero, see pgSession.update
 )
 
 // postgres is the engine for PostgreSQL.

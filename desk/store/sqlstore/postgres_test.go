@@ -212,30 +212,6 @@ func TestPostgresCrashes(t *testing.T) {
 	})
 }
 
-// TestPostgresGroup: as TestGroupCommitAndSavepoints, where statements wait for the next one.
-func TestPostgresGroup(t *testing.T) {
-	url := freshPostgres(t)
-	r := rigOn(t, onPostgres(t, Options{URL: url, BusyTimeout: far}))
-	testGroup(t, r, func() (release func()) {
-		db, err := sql.Open("pgx", url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tx, err := db.Begin()
-		if err == nil {
-			_, err = tx.Exec(`SELECT value FROM setting WHERE key = 'outbox_last' FOR UPDATE`)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return func() {
-			if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 // TestPostgresForgets: a statement that waits is not carried into the next transaction.
 func TestPostgresForgets(t *testing.T) {
 	s := onPostgres(t, Options{}).work.tx.session
@@ -396,7 +372,7 @@ func TestPostgresClock(t *testing.T) {
 	if at := db.Now(); !near(at) {
 		t.Errorf("the clocks of one machine are apart: %v", at)
 	}
-	db.clock.set(time.Now().Add(10 * time.Minute).UnixMicro()) // as a machine has it whose clock is late
+	db.clock.set(time.Now().Add(10*time.Minute).UnixMicro(), time.Now()) // as a machine has it whose clock is late
 	if at := db.Now(); near(at) {
 		t.Errorf("this machine's clock counts: %v", at)
 	}

@@ -68,8 +68,6 @@ func (t *tx) addWords() error {
 		}
 		left = left[n:]
 	}
-	clear(t.words)
-	t.words = t.words[:0]
 	return nil
 }
 

@@ -345,7 +345,7 @@ func TestFailedCommandIsNotIndexed(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.open(true)
 	say := func(t *tx, body string) error {
-		_, err := t.append(text(conv.ID, r.contact.Actor(), body))
+		_, err := t.execute(text(conv.ID, r.contact.Actor(), body))
 		return err
 	}
 	wrong := errors.New("wrong")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // session is the writing connection. It runs statements in the words of this package, in their order, and prepares each
@@ -12,37 +14,41 @@ type session interface {
 	// exec runs a statement whose result nobody needs. It may return before the database has seen the statement; the next
 	// call of another method then has its error.
 	exec(query string, args ...any) error
+	// update runs an UPDATE that has to change one row, else its error is store.ErrConflict. Like exec it may return before.
+	update(query string, args ...any) error
+	// later reads one row, like exec perhaps not before the next call of another method. read has to call Scan.
+	later(read func(scanner) error, query string, args ...any) error
 	// change runs a statement and returns the number of rows it changed.
 	change(query string, args ...any) (int64, error)
 	// row reads one row. Scan has to be called.
 	row(query string, args ...any) scanner
-	// pair reads a row of each of two statements, which takes one way to the database. Scan has to be called on both, in their
-	// order.
-	pair(first, second statement) (scanner, scanner)
 	query(query string, args ...any) (rowsOf, error)
 	// sync waits until everything has run.
 	sync() error
 	// force runs a statement at once. Those that have not run are forgotten.
 	force(statement string) error
+	// mark marks a place between two statements.
+	mark() mark
+	// forget forgets the statements since a place, and reports whether it could: none of them has gone to the database.
+	forget(since mark) bool
 	// lost reports whether the connection has ended by itself.
 	lost() bool
 	close() error
 }
 
-// statement is a query with its arguments.
-type statement struct {
-	query string
-	args  []any
-}
+// mark is a place between two statements.
+type mark struct{ ran, held int }
 
 // fileSession is a session of SQLite. It runs each statement at once.
 type fileSession struct {
 	pool  *sql.DB // of conn alone
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
+	ran   int // statements
 }
 
 func (s *fileSession) stmt(query string) (*sql.Stmt, error) {
+	s.ran++
 	if st, ok := s.stmts[query]; ok {
 		return st, nil
 	}
@@ -79,15 +85,21 @@ func (s *fileSession) row(query string, args ...any) scanner {
 	return st.QueryRowContext(context.Background(), args...)
 }
 
-func (s *fileSession) pair(first, second statement) (scanner, scanner) {
-	return s.row(first.query, first.args...), &laterRow{func() scanner { return s.row(second.query, second.args...) }}
+func (s *fileSession) update(query string, args ...any) error {
+	n, err := s.change(query, args...)
+	if err == nil && n != 1 {
+		err = store.ErrConflict
+	}
+	return err
 }
 
-// laterRow is a row that is asked for when it is scanned.
-type laterRow struct{ ask func() scanner }
+func (s *fileSession) later(read func(scanner) error, query string, args ...any) error {
+	return read(s.row(query, args...))
+}
 
-// Scan implements scanner.
-func (r *laterRow) Scan(dest ...any) error { return r.ask().Scan(dest...) }
+func (s *fileSession) mark() mark { return mark{ran: s.ran} }
+
+func (s *fileSession) forget(since mark) bool { return since == s.mark() }
 
 func (s *fileSession) query(query string, args ...any) (rowsOf, error) {
 	st, err := s.stmt(query)

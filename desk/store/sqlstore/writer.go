@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -51,6 +50,7 @@ const (
 // op is one command in the queue.
 type op struct {
 	run   func(*tx) (store.Outcome, error)
+	ahead *appending // of a message: what run does, nil = of another command
 	done  func(store.Outcome)
 	out   store.Outcome
 	fed   *store.Fed // nil = nothing to tell
@@ -82,32 +82,6 @@ func (w *writer) connect(ctx context.Context) error {
 	return err
 }
 
-// begin begins a transaction.
-func (w *writer) begin() error {
-	if w.tx.session == nil || w.tx.lost() {
-		ctx, cancel := context.WithTimeout(context.Background(), w.db.o.Wait)
-		defer cancel()
-		if err := w.connect(ctx); err != nil {
-			return err
-		}
-	}
-	if err := w.tx.exec(w.tx.begin); err != nil {
-		return err
-	}
-	return w.tx.last() // another process may have written, too
-}
-
-// end writes what the commands of a transaction have left to its end, and commits.
-func (w *writer) end() error {
-	commit := func() error { return w.tx.exec(w.tx.end) }
-	for _, step := range []func() error{w.tx.addWords, w.tx.flush, w.tx.note, commit, w.tx.sync} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *writer) start() {
 	w.mu.Lock()
 	w.started = true
@@ -116,11 +90,7 @@ func (w *writer) start() {
 	go w.answerLoop()
 }
 
-// submit queues an op. An op that is refused may be answered at once.
-func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time, done func(store.Outcome)) {
-	w.enqueue(&op{run: run, done: done}, deadline)
-}
-
+// enqueue queues an op. An op that is refused may be answered at once.
 func (w *writer) enqueue(o *op, deadline time.Time) {
 	o.latency, o.since = &w.db.latency, time.Now()
 	w.mu.Lock()
@@ -269,89 +239,6 @@ func (w *writer) contain(f func()) {
 	f()
 }
 
-// commit runs one group in one transaction. A failing command is undone alone. A failing transaction fails all its
-// commands.
-func (w *writer) commit(group []*op) {
-	w.tx.words, w.tx.rows, w.tx.written, w.tx.told = w.tx.words[:0], w.tx.rows[:0], 0, false
-	err := w.begin()
-	for i := 0; err == nil && i < len(group); i++ {
-		err = w.command(group[i])
-	}
-	if err == nil {
-		err = w.end()
-	}
-	if err != nil && w.tx.session != nil {
-		// The database may have rolled back by itself, or have begun nothing. This rollback then fails, which is fine.
-		_ = w.tx.force(w.tx.rollback)
-	}
-	if err == nil {
-		w.db.commits.Add(1)
-		w.db.commands.Add(uint64(len(group)))
-		f := failureOf(group)
-		if f != nil {
-			w.db.failures.Add(1)
-		}
-		w.failed.Store(f)
-		if w.tx.told {
-			w.db.news.tell()
-		}
-		return
-	}
-	w.db.failures.Add(1)
-	w.failed.Store(&failure{time.Now(), err})
-	if ok, held := w.failures.Allow(failureCounts); ok {
-		w.db.o.Logger.Error("store: transaction failed", "commands", len(group), "err", err, "held_back", held)
-	}
-	for _, o := range group {
-		o.out, o.fed = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}, nil
-	}
-}
-
-// command runs one command in a savepoint. It returns only an error that spoils the whole transaction.
-func (w *writer) command(o *op) error {
-	if err := w.tx.exec(w.tx.savepoint); err != nil {
-		return err
-	}
-	words, rows, written := len(w.tx.words), len(w.tx.rows), w.tx.written
-	out, err := w.contained(o)
-	if err == nil {
-		o.fed = w.tx.fed(rows, &out)
-	} else {
-		w.tx.words = w.tx.words[:words]
-		w.tx.untell(rows, written)
-		out.Events, out.Err = nil, classify(err)
-		if undo := w.tx.takeBack(); undo != nil { // the database has rolled everything back, because of err
-			return errors.Join(err, undo)
-		}
-	}
-	w.tx.part = store.Fed{}
-	o.out = out
-	return w.tx.exec(w.tx.release)
-}
-
-// failureOf returns the fault of the database that shows in a command of a committed group, or nil.
-func failureOf(group []*op) *failure {
-	for _, o := range group {
-		if errors.Is(o.out.Err, store.ErrUnavailable) {
-			return &failure{time.Now(), o.out.Err}
-		}
-	}
-	return nil
-}
-
-func (w *writer) contained(o *op) (out store.Outcome, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			w.db.o.Logger.Error("store: panic in a command", "panic", v, "stack", string(debug.Stack()))
-			err = fmt.Errorf("store: panic in a command: %v", v)
-		}
-	}()
-	if out, err = o.run(w.tx); err == nil {
-		err = w.tx.sync() // else the next command would have the error
-	}
-	return out, err
-}
-
 // close finishes the queue and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
@@ -377,7 +264,14 @@ func (w *writer) closeConn() error {
 
 // Do implements store.Store.
 func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)) {
-	db.work.submit(func(t *tx) (store.Outcome, error) { return t.execute(cmd) }, deadline, done)
+	o := &op{done: done}
+	if c, ok := cmd.(store.Append); ok {
+		o.ahead = &appending{Append: c}
+		o.run = o.ahead.run
+	} else {
+		o.run = func(t *tx) (store.Outcome, error) { return t.execute(cmd) }
+	}
+	db.work.enqueue(o, deadline)
 }
 
 // failureCounts is for how long a failed commit or read makes Ready fail.

@@ -82,7 +82,7 @@ func testGroup(t *testing.T, r *rig, lock func() (release func())) {
 		if i == 11 {
 			run = func(*tx) (store.Outcome, error) { panic("boom") }
 		}
-		r.work.submit(run, time.Now().Add(time.Minute), func(out store.Outcome) { results[i] <- out })
+		r.work.enqueue(&op{run: run, done: func(out store.Outcome) { results[i] <- out }}, time.Now().Add(time.Minute))
 	}
 	release()
 	for i, c := range results {
