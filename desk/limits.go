@@ -98,7 +98,7 @@ func (l *limits) exchange(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, limitsEvery)
 	defer cancel()
 	for {
-		spent := l.shared.Spent(store.SpentRows)
+		spent := l.shared.Spent(store.SpentRows, l.now())
 		if err := l.store.ShareSpent(ctx, spent); err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ func TestLimitsOfTwoServers(t *testing.T) {
 	sqlitetest.Prepare(t, path)
 	var servers []*limits
 	var tables []*auth.Buckets
+	var conns []*auth.Held
 	for range 2 {
 		db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path, Wait: time.Hour, BusyTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -32,6 +33,7 @@ func TestLimitsOfTwoServers(t *testing.T) {
 		}
 		servers = append(servers, d.limits)
 		tables = append(tables, d.limits.counting().Count("visitors", auth.NewBuckets(0, 100, 1000)))
+		conns = append(conns, d.limits.counting().Hold("conns", auth.NewHeld()))
 		t.Cleanup(func() {
 			d.limits.stop()
 			if err := db.Close(); err != nil {
@@ -59,6 +61,12 @@ func TestLimitsOfTwoServers(t *testing.T) {
 	for i, c := range []struct{ server, spend, want int }{{0, 60, 60}, {1, 30, 30}, {0, 8, 8}, {1, 100, 2}, {0, 1, 0}} {
 		if got := spend(c.server, c.spend); got != c.want {
 			t.Errorf("step %d: server %d has let %d in, want %d", i, c.server, got, c.want)
+		}
+		exchange()
+	}
+	for i := range 100 {
+		if _, ok := conns[i%2].Enter("192.0.2.1", 20, now); ok != (i < 20) {
+			t.Errorf("connection %d: %v", i, ok)
 		}
 		exchange()
 	}

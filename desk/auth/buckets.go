@@ -38,7 +38,7 @@ func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	if b.burst <= 0 {
 		return 0
 	}
-	key = b.id(key)
+	key = b.shared.id(key)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.bucket(key, now)
@@ -69,7 +69,7 @@ func (b *Buckets) bucket(key string, now time.Time) bucket {
 
 // Return gives back a token that was taken in vain.
 func (b *Buckets) Return(key string) {
-	key = b.id(key)
+	key = b.shared.id(key)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k, ok := b.keys[key]; ok {

@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // exchange lets two servers tell each other what they have spent.
 func exchange(a, b *Shared, now time.Time) {
 	for _, way := range [][2]*Shared{{a, b}, {b, a}} {
 		for {
-			spent := way[0].Spent(2)
+			spent := way[0].Spent(2, now)
 			if len(spent) == 0 {
 				break
+			}
+			for i := range spent {
+				spent[i].Node = fmt.Sprintf("%p", way[0]) // as the store does
 			}
 			way[1].Spend(spent, now)
 		}
@@ -77,7 +82,7 @@ func TestSharedDebt(t *testing.T) {
 		}
 	}
 	a.Spend(nil, now)
-	one.spend(one.id("k"), 1000, now)
+	a.Spend([]store.Spent{{Limit: "limit", Key: a.id("k"), N: 1000}}, now)
 	if wait := one.Take("k", now); wait != 11*time.Second {
 		t.Errorf("owes more than a burst: %v", wait)
 	}
@@ -105,12 +110,12 @@ func TestSharedHot(t *testing.T) {
 	if !hot() || hot() {
 		t.Error("not hot after 10 of 100, or twice")
 	}
-	if got := a.Spent(10); len(got) != 1 || got[0].N != 10 || got[0].Limit != "limit" || got[0].Key == "k" {
+	if got := a.Spent(10, now); len(got) != 1 || got[0].N != 10 || got[0].Limit != "limit" || got[0].Key == "k" {
 		t.Errorf("%+v", got)
 	}
 	one.Allow("k", now)
 	one.Return("k")
-	if got := a.Spent(10); len(got) != 0 || hot() {
+	if got := a.Spent(10, now); len(got) != 0 || hot() {
 		t.Errorf("what was given back is told: %+v", got)
 	}
 }

@@ -3,6 +3,8 @@ package auth
 import (
 	"sync"
 	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // Throttle slows down guessing, and keeps nobody out whose device is known. Any goroutine may call all methods.
@@ -15,8 +17,11 @@ type Throttle struct {
 	accounts  *Buckets
 	addresses *Buckets
 
+	shared *Shared // nil = failures count for this server alone
+
 	mu   sync.Mutex
 	keys map[string]*attempts
+	told map[string]float64 // failures that the others are not told yet, by key
 }
 
 // Attempt says who wants to prove a password.
@@ -45,14 +50,18 @@ const (
 	addressEvery = 30 * time.Second
 )
 
-// NewThrottle returns a throttle that reads the time from now. The allowances of accounts and addresses are those of all
-// servers that share.
+// NewThrottle returns a throttle that reads the time from now. What has failed, and the allowances of accounts and addresses,
+// count for all servers that share.
 func NewThrottle(now func() time.Time, shared *Shared) *Throttle {
-	return &Throttle{
-		now: now, keys: make(map[string]*attempts),
+	t := &Throttle{
+		now: now, shared: shared, keys: make(map[string]*attempts), told: make(map[string]float64),
 		accounts:  shared.Count("logins of an account", NewBuckets(1/accountEvery.Seconds(), perAccount, maxThrottled)),
 		addresses: shared.Count("logins of an address", NewBuckets(1/addressEvery.Seconds(), perAddress, maxThrottled)),
 	}
+	if shared != nil {
+		shared.join("failed logins", t)
+	}
+	return t
 }
 
 // key names the failures that delay this attempt.
@@ -74,13 +83,15 @@ func (t *Throttle) Begin(a Attempt) (wait time.Duration) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.entry(a.key(), now)
+	key := t.shared.id(a.key())
+	e := t.entry(key, now)
 	if wait := e.wait(now); wait > 0 {
 		t.returnShared(&a)
 		return wait
 	}
 	e.failures++
 	e.last = now
+	t.tell(key, 1)
 	return 0
 }
 
@@ -89,7 +100,11 @@ func (t *Throttle) Success(a Attempt) {
 	t.returnShared(&a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.keys, a.key())
+	key := t.shared.id(a.key())
+	if e := t.keys[key]; e != nil {
+		t.tell(key, -float64(e.failures))
+		delete(t.keys, key)
+	}
 }
 
 // Cancel takes back an attempt that was not decided.
@@ -97,8 +112,42 @@ func (t *Throttle) Cancel(a Attempt) {
 	t.returnShared(&a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.keys[a.key()]; e != nil && e.failures > 0 {
+	key := t.shared.id(a.key())
+	if e := t.keys[key]; e != nil && e.failures > 0 {
 		e.failures--
+		t.tell(key, -1)
+	}
+}
+
+// tell notes what the others are to be told. Who has failed twice may be trying them all. t.mu is held.
+func (t *Throttle) tell(key string, n float64) {
+	if t.shared == nil {
+		return
+	}
+	if _, known := t.told[key]; !known && len(t.told) >= maxThrottled {
+		return
+	}
+	t.told[key] += n
+	if t.told[key] > 1 {
+		t.shared.hurry()
+	}
+}
+
+// rows implements counter.
+func (t *Throttle) rows(n int, _ time.Time) []store.Spent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return drain(t.told, n)
+}
+
+// hear implements counter.
+func (t *Throttle) hear(told *store.Spent, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entry(told.Key, now)
+	e.failures = max(0, e.failures+int(told.N))
+	if told.N > 0 {
+		e.last = now
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 
 	"github.com/go-eddy/eddy/desk/proto"
 )
@@ -84,46 +83,6 @@ func (f *Front) Tenant(peer netip.AddrPort) string {
 		return ""
 	}
 	return network(peer.Addr().String())
-}
-
-// census counts by key. It keeps only keys whose count is above 0.
-type census struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-// enter counts one more for key, unless there are limit already. The key "" is not counted; limit 0 means no limit.
-// leave takes the count back, once.
-func (c *census) enter(key string, limit int) (leave func(), ok bool) {
-	if key == "" || limit <= 0 {
-		return func() {}, true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n[key] >= limit {
-		return nil, false
-	}
-	if c.n == nil {
-		c.n = make(map[string]int)
-	}
-	c.n[key]++
-	return sync.OnceFunc(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.n[key]--; c.n[key] == 0 {
-			delete(c.n, key)
-		}
-	}), true
-}
-
-// all returns how many are counted of all keys.
-func (c *census) all() (all int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.n {
-		all += n
-	}
-	return all
 }
 
 // newVisitorRefused takes one new visitor from the rates of an address and of a site. true means that there may be none

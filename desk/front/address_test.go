@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
 )
 
 // Only a trusted proxy is believed, and of what it says only the last address that is not a trusted proxy.
@@ -62,38 +65,32 @@ func TestNetworksThatLimitsCount(t *testing.T) {
 	}
 }
 
-func TestCensus(t *testing.T) {
-	var c census
-	a, ok1 := c.enter("a", 2)
-	b, ok2 := c.enter("a", 2)
-	if _, ok := c.enter("a", 2); !ok1 || !ok2 || ok {
-		t.Fatal("two of two and not three")
+// TestConnectionsOfTwoServers: the sessions of an address count at two servers together.
+func TestConnectionsOfTwoServers(t *testing.T) {
+	var shared [2]*auth.Shared
+	var fronts [2]*Front
+	for i := range fronts {
+		shared[i] = auth.NewShared([]byte("the same at both"))
+		fronts[i] = open(t, Options{ConnsPerIP: 10, Shared: shared[i]})
 	}
-	if _, ok := c.enter("b", 2); !ok {
-		t.Error("another key")
-	}
-	a()
-	a() // the second time does nothing
-	if _, ok := c.enter("a", 2); !ok {
-		t.Error("one left")
-	}
-	if _, ok := c.enter("a", 2); ok {
-		t.Error("left twice")
-	}
-	b()
-	for range 3 {
-		if leave, ok := c.enter("", 1); !ok {
-			t.Error("nobody's are not counted")
-		} else {
-			leave()
+	exchange := func(from, to int) {
+		told := shared[from].Spent(100, time.Now())
+		for i := range told {
+			told[i].Node = "the other one"
 		}
+		shared[to].Spend(told, time.Now())
 	}
-	if leave, ok := c.enter("a", 0); !ok {
-		t.Error("no limit")
-	} else {
-		leave()
+	in := 0
+	for i := range 60 {
+		if _, _, ok := fronts[i%2].seat("198.51.100.1"); ok {
+			in++
+		}
+		exchange(i%2, 1-i%2)
 	}
-	if len(c.n) != 2 {
-		t.Errorf("%v", c.n)
+	if in != 10 {
+		t.Errorf("%d sessions of one address, want 10", in)
+	}
+	if _, _, ok := fronts[0].seat("198.51.100.2"); !ok {
+		t.Error("another address is refused")
 	}
 }

@@ -55,7 +55,7 @@ func (f *Front) sendFile(w http.ResponseWriter, r *http.Request, from store.Read
 	}
 	a := &found[0]
 	key := "fetch " + side + a.Contact
-	leave, ok := f.running.enter(key, fetchesPerChat)
+	leave, ok := f.running.Enter(key, fetchesPerChat, f.o.Now())
 	if !ok {
 		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many files at once. Try again in a moment.", time.Second))
 		return

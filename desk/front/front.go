@@ -115,7 +115,7 @@ type Front struct {
 	transcripts *auth.Buckets // mails that a visitor asks for
 	resets      *auth.Buckets // questions about forgotten passwords by network
 	entry       entry
-	running     census // uploads by uploader, and fetches by contact
+	running     *auth.Held // uploads by uploader, and fetches by contact
 	places      places
 	programs    programs
 	untrusted   sync.Once // the warning about a proxy has been given
@@ -143,6 +143,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 		o: o, store: o.Store, hub: o.Hub,
 		throttle:    auth.NewThrottle(o.Now, o.Shared),
 		codes:       o.Shared.Count("codes", auth.NewBuckets(1/codeEvery.Seconds(), codeBurst, maxLimited)),
+		running:     auth.NewHeld(),
 		visitors:    o.Shared.Count("visitors of a site", auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited)),
 		visitorsOf:  o.Shared.Count("visitors of an address", auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited)),
 		denials:     auth.NewBuckets(1, deniedBurst, maxLimited),
@@ -176,7 +177,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 	}
 	f.readOrigins(ctx)
 	f.programs = f.newPrograms()
-	f.entry.polls = f.newPolls()
+	f.entry = entry{o.Shared.Hold("connections of an address", auth.NewHeld()), f.newPolls()}
 	f.handler = f.routes()
 	return f, nil
 }

@@ -39,7 +39,7 @@ type programs struct {
 	places  chan struct{}
 	reports chan struct{}
 	waits   chan struct{}
-	waiting census        // calls that wait by key
+	waiting *auth.Held    // calls that wait by key
 	drain   chan struct{} // closed when they have to end
 }
 
@@ -53,6 +53,7 @@ func (f *Front) newPrograms() programs {
 		places:  make(chan struct{}, programRequests),
 		reports: make(chan struct{}, programReports),
 		waits:   make(chan struct{}, programWaits),
+		waiting: auth.NewHeld(),
 		drain:   drain,
 	}
 }
@@ -61,7 +62,7 @@ func (f *Front) newPrograms() programs {
 func (f *Front) API() *api.API { return &f.programs.api }
 
 // Waiting returns how many calls are counted as waiting for events now.
-func (f *Front) Waiting() int { return f.programs.waiting.all() }
+func (f *Front) Waiting() int { return f.programs.waiting.All() }
 
 // programRoutes adds the calls of programs and their description.
 func (f *Front) programRoutes(mux *http.ServeMux) {
@@ -108,7 +109,7 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 		}
 		leave := func() {}
 		if c.Waits > 0 {
-			if leave, ok = f.programs.waiting.enter(key.ID, keyWaits); !ok {
+			if leave, ok = f.programs.waiting.Enter(key.ID, keyWaits, f.o.Now()); !ok {
 				tooFast(w, fmt.Sprintf("This key has %d calls that wait for events, which is the limit.", keyWaits), time.Second)
 				return
 			}

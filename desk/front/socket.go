@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/geo"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/poll"
@@ -16,7 +17,7 @@ import (
 
 // entry is where sessions of im.v1 come in: by WebSocket and by long poll.
 type entry struct {
-	conns census // by network
+	conns *auth.Held // by network
 	polls *poll.Table
 }
 
@@ -44,7 +45,7 @@ func (f *Front) connects(w http.ResponseWriter, r *http.Request) (peer hub.Peer,
 
 // seat takes the place of a session among those of its address, and returns what is known of the address.
 func (f *Front) seat(ip string) (peer hub.Peer, leave func(), ok bool) {
-	leave, ok = f.entry.conns.enter(network(ip), f.o.ConnsPerIP)
+	leave, ok = f.entry.conns.Enter(network(ip), f.o.ConnsPerIP, f.o.Now())
 	if !ok {
 		f.Counters.SocketsRefused.Add(1)
 		return peer, nil, false

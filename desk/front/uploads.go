@@ -138,7 +138,7 @@ func (f *Front) upload(w http.ResponseWriter, r *http.Request, who uploader) {
 
 func (f *Front) takeUpload(w http.ResponseWriter, r *http.Request, who uploader) *refusal {
 	key := "upload " + string(who.actor.Kind) + " " + who.actor.ID
-	leave, ok := f.running.enter(key, who.atOnce)
+	leave, ok := f.running.Enter(key, who.atOnce, f.o.Now())
 	if !ok {
 		return refuseLater(http.StatusTooManyRequests, proto.CodeRateLimited, "Another file is being uploaded. One after the other, please.", time.Second)
 	}

@@ -2,8 +2,9 @@ package store
 
 import "context"
 
-// Spent is how much one server has spent of a limit that several servers count together.
+// Spent is what one server tells of a limit that several servers count together: how much it has spent, or holds.
 type Spent struct {
+	Node  string // the server; set by OthersSpent
 	Limit string
 	Key   string // of what the limit is for, a digest
 	N     float64

@@ -39,9 +39,8 @@ func (r *reader) OthersSpent(ctx context.Context, after int64) (all []store.Spen
 	at = after
 	rows := 0
 	others, err := list(ctx, r.db, func(s scanner) (told store.Spent, err error) {
-		var node string
-		err = s.Scan(&at, &node, &told.Limit, &told.Key, &told.N)
-		if rows++; node == r.node {
+		err = s.Scan(&at, &told.Node, &told.Limit, &told.Key, &told.N)
+		if rows++; told.Node == r.node {
 			told = store.Spent{}
 		}
 		return told, err

@@ -296,6 +296,12 @@ func testSpent(t *testing.T, r *rig) {
 			r.must(err)
 			got = append(got, some...)
 		}
+		for i := range got {
+			if got[i].Node != other.Node() {
+				t.Errorf("%s: told by %q, want %q", what, got[i].Node, other.Node())
+			}
+			got[i].Node = ""
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: told %+v, want %+v", what, got, want)
 		}
