@@ -230,24 +230,30 @@ func (h *Hub) beat(ctx context.Context) error {
 	return nil
 }
 
-// bury ends a part of what servers have left that do not live any more. After the last part it asks the bots again that they
-// have asked.
-func (h *Hub) bury(ctx context.Context) (more bool, err error) {
+// buryPart ends a part of what servers have left that do not live any more. After the last part it asks the bots again that
+// they have asked.
+func (r *router) buryPart(ctx context.Context) (more bool, err error) {
+	h := r.hub
 	if more, err = h.o.Store.Bury(ctx); err != nil || more {
 		return more, err
 	}
-	adopted, err := h.o.Store.AdoptTurns(ctx)
-	if err != nil || len(adopted) == 0 {
-		return false, err
-	}
-	pending, err := h.o.Store.Hot().BotPending(ctx)
+	some, err := h.o.Store.AdoptTurns(ctx)
 	if err != nil {
 		return false, err
 	}
+	r.adopted = append(r.adopted, some...)
+	if more = len(some) == store.BuryRows; more || len(r.adopted) == 0 {
+		return more, nil
+	}
+	pending, err := h.o.Store.Hot().BotPending(ctx)
+	if err != nil {
+		return false, err // they are asked the next time
+	}
 	for _, p := range pending {
-		if slices.Contains(adopted, p.Turn.ID) {
+		if slices.Contains(r.adopted, p.Turn.ID) {
 			h.startTurn(p)
 		}
 	}
+	r.adopted = nil
 	return false, nil
 }

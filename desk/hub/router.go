@@ -30,6 +30,7 @@ type router struct {
 	buried  int64             // when it was looked for dead servers last
 	failed  int               // failed attempts in a row
 	cursor  map[string]string // by group: the agent that had the last turn
+	adopted []string          // turns of dead servers, of which the bots are to be asked again
 }
 
 func newRouter(h *Hub) *router {
@@ -208,7 +209,7 @@ func (r *router) bury(now int64, d *duty) (due int64, err error) {
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, r.hub.o.Limits.CommandAge)
 	defer cancel()
-	more, err := r.hub.bury(ctx)
+	more, err := r.buryPart(ctx)
 	if err != nil || more { // customers are served between two parts
 		return now, err
 	}

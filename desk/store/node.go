@@ -34,7 +34,8 @@ type Nodes interface {
 	// Bury lets those be gone who were connected to another server that does not live any more, at most BuryRows of them. more means that there may be
 	// others.
 	Bury(ctx context.Context) (more bool, err error)
-	// AdoptTurns gives this server the unanswered turns of bots whose server does not live any more, and returns their ids.
+	// AdoptTurns gives this server unanswered turns of bots whose server does not live any more, at most BuryRows at once, and
+	// returns their ids.
 	AdoptTurns(ctx context.Context) ([]string, error)
 }
 
@@ -64,7 +65,7 @@ type Here struct {
 	GoneAt  int64 // Unix milliseconds, 0 = there is one
 }
 
-// BuryRows is how many connections one Bury or SetHere is about.
+// BuryRows is how many connections one Bury or SetHere is about, and turns one AdoptTurns.
 const BuryRows = 256
 
 // NodeReader reads who is connected. Methods block and honour ctx.
