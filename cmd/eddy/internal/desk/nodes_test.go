@@ -103,11 +103,18 @@ func shared(t *testing.T, n int, args ...string) (c *nodes, account []string) {
 func moved(t *testing.T) (url, data string, account []string) {
 	t.Helper()
 	url = pgtest.Database(t, nil)
+	data, account = movedTo(t, url)
+	return url, data, account
+}
+
+// movedTo moves a new desk to an empty database.
+func movedTo(t *testing.T, url string) (data string, account []string) {
+	t.Helper()
 	data, account = cmdtest.MadeDesk(t)
 	if out, errs, code := cmdtest.Run(t, "desk", "migrate", "--data", data, "--to", url); code != 0 || !strings.Contains(out, "all check sums agree") {
 		t.Fatalf("exit code %d, %q, %q", code, out, errs)
 	}
-	return url, data, account
+	return data, account
 }
 
 // TestNodesAreOneDesk is an ordinary day with two servers: a customer at one, an agent at the other, a file, and a server that is stopped and comes back
