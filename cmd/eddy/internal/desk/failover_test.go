@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 
@@ -60,14 +59,9 @@ func (f *faulty) ready(ctx context.Context) {
 	f.t.Helper()
 	for i := range f.all {
 		web := f.at(i)
-		said := ""
 		testkit.Eventually(f.t, fmt.Sprintf("server %d to be ready", i), func() bool {
-			resp, body, err := web.Get(ctx, "/readyz", nil)
-			if now := fmt.Sprint(string(body), err); now != said {
-				said = now
-				f.t.Logf("server %d: %s", i, said)
-			}
-			return err == nil && resp.StatusCode == http.StatusOK
+			ready, _ := isReady(ctx, web)
+			return ready
 		})
 		web.CloseIdle()
 	}
