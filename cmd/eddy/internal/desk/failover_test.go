@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/desktest"
@@ -54,19 +53,6 @@ func (f *faulty) failBack() {
 	}
 }
 
-// ready waits until every server says that it is.
-func (f *faulty) ready(ctx context.Context) {
-	f.t.Helper()
-	for i := range f.all {
-		web := f.at(i)
-		testkit.Eventually(f.t, fmt.Sprintf("server %d to be ready", i), func() bool {
-			ready, _ := isReady(ctx, web)
-			return ready
-		})
-		web.CloseIdle()
-	}
-}
-
 // checkFeed looks for places of the feed that nothing stands at.
 func checkFeed(ctx context.Context, t *testing.T, url string) {
 	t.Helper()
@@ -94,15 +80,7 @@ func TestNodesFailover(t *testing.T) {
 	defer web.CloseIdle()
 	agent := web.Agent(account[1], account[2])
 	defer agent.Close()
-	customers := make([][]*sender, len(f.all)) // by the server that they are connected to
-	var all []*sender
-	for i := range customers {
-		at := f.at(i)
-		defer at.CloseIdle()
-		gathered := gatherSenders(ctx, t, at, agent, each, taken)
-		all = append(all, gathered...)
-		customers[i] = slices.DeleteFunc(slices.Clone(gathered), func(s *sender) bool { return s.client == agent })
-	}
+	customers, all := f.gather(ctx, agent, each, taken)
 	ways := random.Perm(primaryEnds)
 	if testing.Short() {
 		ways = []int{primaryCrashes}

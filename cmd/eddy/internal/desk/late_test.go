@@ -2,22 +2,12 @@ package desk
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-// isReady asks a server whether it is ready, and why not.
-func isReady(ctx context.Context, web *desktest.Web) (ready bool, why string) {
-	resp, body, err := web.Get(ctx, "/readyz", nil)
-	if err != nil {
-		return false, err.Error()
-	}
-	return resp.StatusCode == http.StatusOK, string(body)
-}
 
 // TestNodesLate: one of three servers is cut from the database and the bus without any connection breaking, while people at the others write, to its customers, too. It says that
 // it is not ready. When it hears again, its customers have everything once, as TestKillLosesNothing has it. With -faults it is cut for that long.

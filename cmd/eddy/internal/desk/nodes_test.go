@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -90,6 +91,41 @@ func (c *nodes) at(i int) *desktest.Web {
 		}
 		return "http://" + c.all[i].Addr
 	})
+}
+
+// ready waits until every server says that it is.
+func (c *nodes) ready(ctx context.Context) {
+	c.t.Helper()
+	for i := range c.all {
+		web := c.at(i)
+		testkit.Eventually(c.t, fmt.Sprintf("server %d to be ready", i), func() bool {
+			ready, _ := isReady(ctx, web)
+			return ready
+		})
+		web.CloseIdle()
+	}
+}
+
+// isReady asks a server whether it is ready, and why not.
+func isReady(ctx context.Context, web *desktest.Web) (ready bool, why string) {
+	resp, body, err := web.Get(ctx, "/readyz", nil)
+	if err != nil {
+		return false, err.Error()
+	}
+	return resp.StatusCode == http.StatusOK, string(body)
+}
+
+// gather is gatherSenders at every server, and returns the customers of each, too.
+func (c *nodes) gather(ctx context.Context, agent *desktest.Client, each, taken int) (customers [][]*sender, all []*sender) {
+	c.t.Helper()
+	for i := range c.all {
+		web := c.at(i)
+		c.t.Cleanup(web.CloseIdle)
+		gathered := gatherSenders(ctx, c.t, web, agent, each, taken)
+		all = append(all, gathered...)
+		customers = append(customers, slices.DeleteFunc(slices.Clone(gathered), func(s *sender) bool { return s.client == agent }))
+	}
+	return customers, all
 }
 
 // shared moves a new desk to a database, and starts servers on it.
