@@ -9,10 +9,13 @@ import (
 // time that an answer takes.
 const clockStep = 10 * time.Millisecond
 
-// clock is the clock of the data. All processes on one database have the database's.
+// clock is the clock of the data. All processes on one database have the database's, which goes on between two transactions
+// by a clock that nobody sets: what the clock of a machine says, or jumps by, dates nothing.
 type clock struct {
-	own    func() time.Time // of a test, nil = none
-	offset atomic.Int64     // of the database's clock from this machine's, in nanoseconds
+	own     func() time.Time // of a test, nil = none
+	machine func() time.Time
+	began   time.Time    // when the process opened the database; only the time since counts
+	at      atomic.Int64 // what the database's clock said then, in nanoseconds since 1970, 0 = it has none of its own
 }
 
 // set takes the time of the database over, in microseconds since 1970, 0 = it has no clock of its own.
@@ -20,24 +23,29 @@ func (c *clock) set(now int64) {
 	if now == 0 {
 		return
 	}
-	offset := time.Until(time.UnixMicro(now))
-	if (offset - time.Duration(c.offset.Load())).Abs() > clockStep {
-		c.offset.Store(int64(offset))
+	at := time.UnixMicro(now).Add(-time.Since(c.began)).UnixNano()
+	if time.Duration(at-c.at.Load()).Abs() > clockStep {
+		c.at.Store(at)
 	}
+}
+
+func (c *clock) now() time.Time {
+	if c.own != nil {
+		return c.own()
+	}
+	if at := c.at.Load(); at != 0 {
+		return time.Unix(0, at).Add(time.Since(c.began))
+	}
+	return c.machine()
 }
 
 func (o *Options) now() time.Time {
 	if o.Now != nil {
 		return o.Now()
 	}
-	return time.Now()
+	return o.Machine()
 }
 
 // Now returns the time by which the data are dated: that of Options.Now, else of the database, else of this machine. Any
 // goroutine may call it.
-func (db *DB) Now() time.Time {
-	if db.clock.own != nil {
-		return db.clock.own()
-	}
-	return time.Now().Add(time.Duration(db.clock.offset.Load()))
-}
+func (db *DB) Now() time.Time { return db.clock.now() }
