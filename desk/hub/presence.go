@@ -237,17 +237,19 @@ func (h *Hub) bury(ctx context.Context) (more bool, err error) {
 		return more, err
 	}
 	adopted, err := h.o.Store.AdoptTurns(ctx)
-	if err != nil || len(adopted) == 0 {
+	r := h.router
+	if r.adopted = append(r.adopted, adopted...); err != nil || len(r.adopted) == 0 {
 		return false, err
 	}
 	pending, err := h.o.Store.Hot().BotPending(ctx)
-	if err != nil {
+	if err != nil { // with the next call
 		return false, err
 	}
 	for _, p := range pending {
-		if slices.Contains(adopted, p.Turn.ID) {
+		if slices.Contains(r.adopted, p.Turn.ID) {
 			h.startTurn(p)
 		}
 	}
+	r.adopted = nil
 	return false, nil
 }

@@ -489,6 +489,7 @@ type faultStore struct {
 	hung   int
 	parked []func()
 	marks  int // saves of receipts that still fail
+	turns  int // reads of bot turns that still fail
 
 	routing routingFaults
 	feed    feedFaults
@@ -610,6 +611,24 @@ func (r faultReader) hang() {
 func (r faultReader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
 	r.hang()
 	return r.Reader.Conversation(ctx, id)
+}
+
+// BotPending fails as often as it is told to.
+func (r faultReader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
+	r.f.mu.Lock()
+	fail := r.f.turns > 0
+	r.f.turns = max(r.f.turns-1, 0)
+	r.f.mu.Unlock()
+	if fail {
+		return nil, errInjected
+	}
+	return r.Reader.BotPending(ctx)
+}
+
+func (f *faultStore) failTurns(times int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns = times
 }
 
 func (r faultReader) Search(ctx context.Context, s store.Scope, q string, f store.Filter, cursor string, limit int) ([]store.Hit, string, error) {
