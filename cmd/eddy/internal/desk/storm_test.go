@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -32,16 +33,17 @@ func (c *nodes) doors() (bases []string) {
 	return bases
 }
 
-// TestNodesStorm kills three servers at once, under some hundred clients that write, and starts them again. All clients come back, none is sent away, and every message
+// TestNodesStorm kills three servers at once, under 168 clients that write, and starts them again. All clients come back, none is sent away, and every message
 // is there once and in order, for both sides.
 func TestNodesStorm(t *testing.T) {
 	t.Parallel()
 	const servers, each = 3, 20 // conversations of an agent, who may send so many messages at once
-	agents := 12
+	agents := 8
 	if testing.Short() {
 		agents = 3
 	}
-	ctx := testkit.Context(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Patience)
+	defer cancel()
 	url, data, _ := moved(t)
 	var accounts []deskload.Account
 	for i := range agents {
