@@ -18,11 +18,12 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store/pgtest"
 	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Closing{M: m}) }
 
 // testOptions are those of a Desk whose time limits are far away.
 func testOptions(t *testing.T) Options {

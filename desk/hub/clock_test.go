@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +65,91 @@ func TestClockJumps(t *testing.T) {
 	talk("and back")
 	r.checkView(ann, conv, store.CustomerSide)
 	r.checkView(lin, conv, store.StaffSide)
+}
+
+// TestTwoHubsClockOff: the clock of one of two servers, which gives the chats out, is ten minutes off and jumps. Chats keep their order in the queue and messages theirs, with times
+// of the database; nobody is warned, gone or refused too early, and the lease and the presence of both servers go on.
+func TestTwoHubsClockOff(t *testing.T) {
+	const off = 10 * time.Minute
+	for _, first := range []time.Duration{off, -off} {
+		t.Run(first.String(), func(t *testing.T) {
+			var by atomic.Int64
+			by.Store(int64(first))
+			o := Options{Limits: testLimits(), Routing: store.GroupSettings{Strategy: store.LeastBusy}}
+			one, two := twoHubsAt(t, o, o, func() time.Time { return time.Now().Add(time.Duration(by.Load())) })
+			one.waitFor("the server that is off to lead", one.leads)
+			site := one.site
+			site.Settings.IdleChat, site.Settings.WarnFor = 5*60_000, 60_000
+			one.ok(one.db.UpdateSite(one.ctx, site))
+			began := time.Now()
+			moe, lin := one.account("moe", 1), two.account("lin", 1)
+			agents := []*desktest.Client{one.agentClient(moe), two.agentClient(lin)}
+			for i, r := range []*rig{one, two} {
+				r.ok(agents[i].Connected(r.ctx))
+			}
+			for _, r := range []*rig{one, two} {
+				r.waitFor("both agents to be known", func() bool { return r.gone(moe.ID) == 0 && r.gone(lin.ID) == 0 })
+			}
+			var customers []*desktest.Client
+			var convs []string
+			for i := range 6 { // of both servers in turn, and the clock jumps in between
+				r := []*rig{one, two}[i%2]
+				c := r.customer()
+				customers, convs = append(customers, c), append(convs, r.open(c, "human"))
+				by.Store(int64([]time.Duration{-first, first, 0}[i%3]))
+			}
+			owner := func(conv string) string {
+				c, err := one.db.Cold().Conversation(one.ctx, conv)
+				one.ok(err)
+				if c.State != store.Assigned {
+					return ""
+				}
+				return c.Owner.ID
+			}
+			for i, conv := range convs {
+				one.waitFor("the next chat of the queue to be given out", func() bool { return owner(conv) != "" })
+				for _, later := range convs[min(i+2, len(convs)):] {
+					if owner(later) != "" {
+						t.Errorf("chat %d was given out before its turn", i)
+					}
+				}
+				r, agent := one, agents[0]
+				if owner(conv) == lin.ID {
+					r, agent = two, agents[1]
+				}
+				by.Store(int64(-first))
+				for n := range 3 {
+					customers[i].Send(conv, fmt.Sprint("customer ", n))
+					agent.Send(conv, fmt.Sprint("agent ", n))
+					by.Add(int64(first))
+				}
+				r.event(customers[i], conv, body("agent 2"))
+				r.event(agent, conv, body("customer 2"))
+				customers[i].Break() // its token is asked for again
+				agent.Break()
+				customers[i].Send(conv, "back")
+				r.event(agent, conv, body("back"))
+				r.ok(agent.EndConv(r.ctx, conv, "done"))
+			}
+			for i, conv := range convs {
+				one.checkView(customers[i], conv, store.CustomerSide)
+				events, _, err := one.db.Cold().Events(one.ctx, conv, store.StaffSide, 0, 1000, 1<<20)
+				one.ok(err)
+				last := began.Add(-time.Minute).UnixMilli()
+				for _, e := range events {
+					if e.Time < last || e.Time > time.Now().Add(time.Minute).UnixMilli() || e.Kind == store.KindNotice {
+						t.Errorf("chat %d: %+v, after %v", i, e, time.UnixMilli(last))
+					}
+					last = e.Time
+				}
+			}
+			one.waitFor("one of them to lead", func() bool { return one.leads() != two.leads() })
+			for _, r := range []*rig{one, two} {
+				r.waitFor("both agents to be there", func() bool { return r.gone(moe.ID) == 0 && r.gone(lin.ID) == 0 })
+				if n := r.hub.Counters.Rebuilds.Load(); n != 0 {
+					t.Errorf("everything was read again %d times", n)
+				}
+			}
+		})
+	}
 }

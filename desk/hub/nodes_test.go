@@ -256,6 +256,7 @@ func TestTwoHubsDeath(t *testing.T) {
 	one.waitFor("the question to be known", func() bool { return one.left(asking) == 0 })
 
 	two.ok(two.db.Close())
+	one.fault.failTurns(1)
 	pass := func(what string, cond func() bool) {
 		t.Helper()
 		one.waitFor(what, func() bool {

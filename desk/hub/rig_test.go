@@ -149,16 +149,17 @@ func (w *wire) closeCode() int {
 
 // rig is a hub on a SQLite store with a site, and the means to make clients.
 type rig struct {
-	t     *testing.T
-	ctx   context.Context
-	db    *sqlstore.DB
-	fault *faultStore
-	hub   *Hub
-	site  store.Site
-	lent  *sqlstore.DB // nil if the store was not lent
-	many  bool         // it is one of several servers
-	path  string
-	o     Options
+	t       *testing.T
+	ctx     context.Context
+	db      *sqlstore.DB
+	fault   *faultStore
+	hub     *Hub
+	site    store.Site
+	lent    *sqlstore.DB     // nil if the store was not lent
+	many    bool             // it is one of several servers
+	machine func() time.Time // the clock of its machine; nil = none, o.Now is the time of everything
+	path    string
+	o       Options
 
 	mu      sync.Mutex
 	wires   []*wire
@@ -225,7 +226,7 @@ func (r *rig) use(db *sqlstore.DB) { r.db, r.fault = db, &faultStore{Store: db} 
 func (r *rig) openStore() {
 	r.t.Helper()
 	o := sqlitetest.Options(r.path)
-	o.Now, o.Alone = r.o.Now, !r.many
+	o.Now, o.Machine, o.Alone = r.o.Now, r.machine, !r.many
 	db, err := sqlstore.Open(r.ctx, o)
 	if err != nil {
 		r.t.Fatal(err)
@@ -240,7 +241,9 @@ func (r *rig) startHub() {
 	if o.Routing.Strategy == "" {
 		o.Routing.Strategy = store.Manual // most tests are not about the router
 	}
-	o.Now = o.clock()
+	if o.Now = o.clock(); r.machine != nil {
+		o.Now = r.db.Now
+	}
 	if o.Hold == nil {
 		o.Hold = lease.Options{Store: r.fault, Life: time.Second, Logger: slog.New(slog.DiscardHandler)}.Hold("router")
 	}
@@ -486,6 +489,7 @@ type faultStore struct {
 	hung   int
 	parked []func()
 	marks  int // saves of receipts that still fail
+	turns  int // reads of bot turns that still fail
 
 	routing routingFaults
 	feed    feedFaults
@@ -607,6 +611,24 @@ func (r faultReader) hang() {
 func (r faultReader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
 	r.hang()
 	return r.Reader.Conversation(ctx, id)
+}
+
+// BotPending fails as often as it is told to.
+func (r faultReader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
+	r.f.mu.Lock()
+	fail := r.f.turns > 0
+	r.f.turns = max(r.f.turns-1, 0)
+	r.f.mu.Unlock()
+	if fail {
+		return nil, errInjected
+	}
+	return r.Reader.BotPending(ctx)
+}
+
+func (f *faultStore) failTurns(times int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns = times
 }
 
 func (r faultReader) Search(ctx context.Context, s store.Scope, q string, f store.Filter, cursor string, limit int) ([]store.Hit, string, error) {

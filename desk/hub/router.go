@@ -28,9 +28,9 @@ type router struct {
 	// Used only by the router's goroutine.
 	checked int64             // when the counters were compared last
 	buried  int64             // when it was looked for dead servers last
+	adopted []string          // bot turns of dead servers that are this one's, and not asked again yet
 	failed  int               // failed attempts in a row
 	cursor  map[string]string // by group: the agent that had the last turn
-	adopted []string          // turns of dead servers, of which the bots are to be asked again
 }
 
 func newRouter(h *Hub) *router {
@@ -210,11 +210,11 @@ func (r *router) bury(now int64, d *duty) (due int64, err error) {
 	ctx, cancel := context.WithTimeout(d.ctx, r.hub.o.Limits.CommandAge)
 	defer cancel()
 	more, err := r.buryPart(ctx)
-	if err != nil || more { // customers are served between two parts
+	if more { // customers are served between two parts
 		return now, err
 	}
-	r.buried = now
-	return now + beatEvery.Milliseconds(), nil
+	r.buried = now // also if it is another server's work by now
+	return now + beatEvery.Milliseconds(), err
 }
 
 // refresh compares the counters with the conversations, which one of several servers does, and reads the staff again, from

@@ -3,6 +3,7 @@ package hub
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -23,9 +24,18 @@ func twoHubsWith(t *testing.T, o Options) (one, two *rig) {
 
 func twoHubsOf(t *testing.T, o, oToo Options) (one, two *rig) {
 	t.Helper()
+	return twoHubsAt(t, o, oToo, nil)
+}
+
+// twoHubsAt is twoHubsOf, of which the first one is on a machine with such a clock, and both have that of the store.
+func twoHubsAt(t *testing.T, o, oToo Options, machine func() time.Time) (one, two *rig) {
+	t.Helper()
 	place := pgtest.Database(t, sqlstore.Blank)
-	one = beginRig(&rig{t: t, o: o, path: place, many: true})
+	one = beginRig(&rig{t: t, o: o, path: place, many: true, machine: machine})
 	two = &rig{t: t, ctx: one.ctx, path: place, o: oToo, site: one.site, many: true}
+	if machine != nil {
+		two.machine = time.Now
+	}
 	two.openStore()
 	two.startHub()
 	t.Cleanup(two.end)

@@ -30,12 +30,16 @@ import (
 const programs = "/usr/lib/postgresql/*/bin"
 
 // run starts a server whose data is in $2, and ends it when nothing can come from standard input any more, also because
-// whoever started it is gone.
+// whoever started it is gone. With $4, the folder of another server's socket, it becomes the standby of that one.
 const run = `set -e
-"$1/initdb" -D "$2/data" -U eddy -A trust -E UTF8 --locale=C --no-sync >"$2/log" 2>&1
+if [ "$4" ]; then
+	"$1/pg_basebackup" -h "$4" -U eddy -D "$2/data" -R -c fast --no-sync >"$2/log" 2>&1
+else
+	"$1/initdb" -D "$2/data" -U eddy -A trust -E UTF8 --locale=C --no-sync >"$2/log" 2>&1
+fi
 "$1/pg_ctl" -D "$2/data" -l "$2/log" -s -w -o "$3" start
 cat >/dev/null
-"$1/pg_ctl" -D "$2/data" -s -w -m fast stop
+[ ! -f "$2/data/postmaster.pid" ] || "$1/pg_ctl" -D "$2/data" -s -w -m fast stop
 rm -rf "$2"`
 
 // settings are those of the server, which has only a socket and need not outlast the machine.
@@ -118,30 +122,41 @@ func (s *server) url(database string) string {
 // take returns the server, which the first caller starts.
 func take(t testing.TB) *server {
 	t.Helper()
-	var folder string
-	if found, err := filepath.Glob(filepath.Join(programs, "initdb")); err == nil && len(found) > 0 {
-		folder = filepath.Dir(found[len(found)-1])
-	} else {
-		folder = filepath.Dir(testkit.Tool(t, "postgres"))
-	}
+	folder := installed(t)
 	mu.Lock()
 	defer mu.Unlock()
 	if running == nil {
-		s, err := start(t, folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		running = s
+		running = start(t, folder, "")
 	}
 	return running
 }
 
-func start(t testing.TB, folder string) (*server, error) {
+// installed returns where PostgreSQL's programs are, or skips the test.
+func installed(t testing.TB) (folder string) {
+	t.Helper()
+	if found, err := filepath.Glob(filepath.Join(programs, "initdb")); err == nil && len(found) > 0 {
+		return filepath.Dir(found[len(found)-1])
+	}
+	return filepath.Dir(testkit.Tool(t, "postgres"))
+}
+
+// start starts a server, as the standby of the one whose folder is primary, unless that is empty.
+func start(t testing.TB, folder, primary string) *server {
+	t.Helper()
+	s, err := begin(folder, primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "PostgreSQL answers", func() bool { return s.admin.PingContext(t.Context()) == nil })
+	return s
+}
+
+func begin(folder, primary string) (*server, error) {
 	dir, err := os.MkdirTemp("", "eddy-pg-")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{folder: folder, dir: dir, cmd: exec.Command("/bin/sh", "-c", run, "sh", folder, dir, settings(dir))}
+	s := &server{folder: folder, dir: dir, cmd: exec.Command("/bin/sh", "-c", run, "sh", folder, dir, settings(dir), primary)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the tests is not one of the server
 	if os.Getuid() == 0 {                                   // PostgreSQL refuses to be root
 		if s.cmd.SysProcAttr.Credential, err = other(dir); err != nil {
@@ -158,7 +173,6 @@ func start(t testing.TB, folder string) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	testkit.Eventually(t, "PostgreSQL answers", func() bool { return s.admin.PingContext(t.Context()) == nil })
 	return s, nil
 }
 
@@ -209,6 +223,10 @@ func Close() error {
 		return nil
 	}
 	running = nil
+	return s.close()
+}
+
+func (s *server) close() error {
 	err := errors.Join(s.admin.Close(), s.stdin.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- s.cmd.Wait() }()

@@ -25,3 +25,33 @@ func Start(testing.TB) {}
 
 // Close does nothing.
 func Close() error { return nil }
+
+// Pair is never there.
+type Pair struct{}
+
+// StartPair skips the test, as Database does.
+func StartPair(t testing.TB) *Pair {
+	Database(t, nil)
+	return nil
+}
+
+// URL is never called, nor are the other methods.
+func (*Pair) URL() string { return "" }
+
+// Socket is never called.
+func (*Pair) Socket(int) string { return "" }
+
+// Primary is never called.
+func (*Pair) Primary() int { return 0 }
+
+// Stop is never called.
+func (*Pair) Stop(testing.TB) {}
+
+// Start is never called.
+func (*Pair) Start(testing.TB) {}
+
+// Promote is never called.
+func (*Pair) Promote(testing.TB) {}
+
+// Rejoin is never called.
+func (*Pair) Rejoin(testing.TB) {}

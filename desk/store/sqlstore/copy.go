@@ -57,7 +57,7 @@ func Copy(ctx context.Context, path, url string, progress func(table string, row
 		return done, err
 	}
 	defer func() { err = errors.Join(err, c.from.Close()) }()
-	pool := target.pool(1, nil)
+	pool := target.pool(1, false, nil)
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	if c.to, err = pool.Conn(ctx); err != nil {
 		return done, target.explain(err)

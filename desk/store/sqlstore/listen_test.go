@@ -188,3 +188,22 @@ func TestPostgresNumbersAreCommitOrder(t *testing.T) {
 		t.Errorf("%+v %v", p, err)
 	}
 }
+
+// TestPostgresBeatHears: a process that can open no connection to listen on hears of what others have committed when it says that it lives.
+func TestPostgresBeatHears(t *testing.T) {
+	url := freshPostgres(t)
+	a, b := onPostgres(t, Options{URL: url, Several: true}), onPostgres(t, Options{URL: url, Several: true})
+	a.deaf()
+	atA := new(ears).of(a)
+	if _, err := b.CreateGroup(t.Context(), store.Group{Name: "a group"}); err != nil {
+		t.Fatal(err)
+	}
+	last := lastOf(t, a)
+	if atA.heard() == last {
+		t.Fatal("it was heard without a connection")
+	}
+	if _, err := a.Beat(t.Context(), time.Hour, 0, store.About{}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "to hear of it", func() bool { return atA.heard() == last })
+}

@@ -48,7 +48,7 @@ func (db *DB) Node() string {
 	return db.work.tx.me
 }
 
-// Beat implements store.Nodes.
+// Beat implements store.Nodes. Its transaction has read how far the feed is, which helps a process that cannot listen.
 func (db *DB) Beat(ctx context.Context, life time.Duration, told int64, about store.About) (bool, error) {
 	if db.o.Alone {
 		return false, nil
@@ -57,13 +57,19 @@ func (db *DB) Beat(ctx context.Context, life time.Duration, told int64, about st
 	if err != nil {
 		return false, err
 	}
-	return written(ctx, db, func(t *tx) (bool, error) {
+	var last int64
+	anew, err := written(ctx, db, func(t *tx) (bool, error) {
+		last = t.seq
 		var known int
 		if err := t.row(sqlKnown, t.me).Scan(&known); err != nil {
 			return false, err
 		}
 		return known == 0, t.exec(sqlBeat, t.me, t.now()+life.Milliseconds(), told, string(said))
 	})
+	if err == nil {
+		db.work.hear(last) // what this process has committed up to it has been told
+	}
+	return anew, err
 }
 
 // Servers implements store.NodeReader.

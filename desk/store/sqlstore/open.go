@@ -31,6 +31,7 @@ type Options struct {
 	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB
 	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database
 	Now         func() time.Time   // default DB.Now
+	Machine     func() time.Time   // the clock of this machine, which dates what is in a file; default time.Now
 	Logger      *slog.Logger       // default slog.Default()
 
 	answer  time.Duration // of a server, for which the writer waits; default 10 s, or Wait if that is more
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{o: o, on: on, clock: clock{own: o.Now}}
+	db := &DB{o: o, on: on, clock: clock{own: o.Now, machine: o.Machine, began: time.Now()}}
 	if err := db.openWriter(ctx); err != nil {
 		return nil, err
 	}
@@ -129,6 +130,9 @@ func (o *Options) fill() {
 	}
 	if o.answer <= 0 {
 		o.answer = max(10*time.Second, o.Wait)
+	}
+	if o.Machine == nil {
+		o.Machine = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	pgOldest    = 150000      // server_version_num
-	pgReport    = time.Minute // of one read for reports and lists
-	pgMigration = 4711        // advisory locks
+	pgOldest    = 150000                  // server_version_num
+	pgReport    = time.Minute             // of one read for reports and lists
+	pgConnect   = 1500 * time.Millisecond // of connecting to one of several machines, divided by their number: a read may have 2 s for it
+	pgMigration = 4711                    // advisory locks
 	pgAlone     = 4712
 
 	pgUnique   = "23505" // SQLSTATE
@@ -46,16 +47,38 @@ func newPostgres(o *Options) (*postgres, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "eddy-desk"
 	}
+	if n := machines(config); n > 1 && config.ConnectTimeout == 0 { // else one that says nothing takes all the time that the next ones need
+		config.ConnectTimeout = pgConnect / time.Duration(n)
+	}
 	return &postgres{o: o, config: config}, nil
+}
+
+// machines returns how many machines an address names.
+func machines(c *pgx.ConnConfig) int {
+	all := map[string]bool{pgAddress(c.Host, c.Port): true}
+	for _, f := range c.Fallbacks { // one with TLS and one without
+		all[pgAddress(f.Host, f.Port)] = true
+	}
+	return len(all)
+}
+
+func pgAddress(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 func (p *postgres) dialect() *dialect { return &postgresDialect }
 
-// pool opens a pool whose sessions have settings.
-func (p *postgres) pool(n int, settings map[string]string) *sql.DB {
+// pool opens a pool whose sessions have settings, and may write unless they are readOnly.
+func (p *postgres) pool(n int, readOnly bool, settings map[string]string) *sql.DB {
 	c := p.config.Copy()
 	for name, value := range settings {
 		c.RuntimeParams[name] = value
+	}
+	if readOnly { // not as a setting, with which target_session_attrs=read-write would take every machine for a standby
+		c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+			_, err := conn.Exec(ctx, `SET default_transaction_read_only = on`).ReadAll()
+			return err
+		}
 	}
 	db := stdlib.OpenDB(*c)
 	db.SetMaxOpenConns(n)
@@ -119,7 +142,7 @@ func (p *postgres) usable(ctx context.Context, db *sql.DB) error {
 
 // prepare checks the database and brings its schema up to date. Of several processes one migrates, the others wait.
 func (p *postgres) prepare(ctx context.Context) (err error) {
-	pool := p.pool(1, nil)
+	pool := p.pool(1, false, nil)
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	if err := p.usable(ctx, pool); err != nil {
 		return err
@@ -167,11 +190,11 @@ func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() erro
 
 // reader implements engine.
 func (p *postgres) reader(n int, class readerClass) (*sql.DB, error) {
-	settings := map[string]string{"default_transaction_read_only": "on"}
+	settings := make(map[string]string)
 	if class != hotReads {
 		settings["statement_timeout"] = ms(pgReport)
 	}
-	return p.pool(n, settings), nil
+	return p.pool(n, true, settings), nil
 }
 
 // claim makes the database this process's alone, or keeps others from that, as Options.Alone and Options.Several say, until
@@ -201,7 +224,7 @@ func placeOf(c *pgx.ConnConfig) string {
 	if strings.HasPrefix(c.Host, "/") { // the folder of a socket
 		u.RawQuery = "host=" + c.Host
 	} else {
-		u.Host = net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+		u.Host = pgAddress(c.Host, c.Port)
 	}
 	return u.String()
 }
@@ -239,7 +262,7 @@ func InspectPostgres(ctx context.Context, address string) (info Info, err error)
 		return info, err
 	}
 	info.Newest = newest(all)
-	pool := p.pool(1, map[string]string{"default_transaction_read_only": "on"})
+	pool := p.pool(1, true, nil)
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	conn, err := pool.Conn(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -363,22 +364,29 @@ func TestPostgresBecomesStandby(t *testing.T) {
 	r.must(text(conv.ID, r.contact.Actor(), "hello again"))
 }
 
-// TestPostgresClock: the data have the time of the database, whatever this machine's clock says.
+// TestPostgresClock: the data have the time of the database, whatever this machine's clock says, and when it jumps.
 func TestPostgresClock(t *testing.T) {
-	db := onPostgres(t, Options{})
+	var off atomic.Int64
+	machine := func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
 	near := func(at time.Time) bool {
 		return at.After(time.Now().Add(-time.Minute)) && at.Before(time.Now().Add(time.Minute))
 	}
-	if at := db.Now(); !near(at) {
-		t.Errorf("the clocks of one machine are apart: %v", at)
-	}
-	db.clock.set(time.Now().Add(10*time.Minute).UnixMicro(), time.Now()) // as a machine has it whose clock is late
-	if at := db.Now(); near(at) {
-		t.Errorf("this machine's clock counts: %v", at)
-	}
-	r := rigOn(t, db) // each transaction asks for the time
-	if conv := r.open(false); !near(time.UnixMilli(conv.OpenedAt)) || !near(db.Now()) {
-		t.Errorf("opened at %v, now is %v", time.UnixMilli(conv.OpenedAt), db.Now())
+	between := &clock{machine: machine, began: time.Now()} // two transactions
+	r := rigOn(t, onPostgres(t, Options{Machine: machine}))
+	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute, 0} {
+		between.set(time.Now().Add(jump).UnixMicro(), time.Now())
+		if at := between.now(); near(at) != (jump == 0) {
+			t.Errorf("a database that is off by %v: %v", jump, at)
+		}
+		between.set(time.Now().UnixMicro(), time.Now())
+		off.Store(int64(jump))
+		if a, b := between.now(), r.Now(); !near(a) || !near(b) {
+			t.Errorf("a machine that is off by %v: %v, %v", jump, a, b)
+		}
+		r.clock.set(time.Now().Add(jump).UnixMicro(), time.Now())
+		if conv := r.open(false); !near(time.UnixMilli(conv.OpenedAt)) || !near(r.Now()) {
+			t.Errorf("opened at %v, now is %v", time.UnixMilli(conv.OpenedAt), r.Now())
+		}
 	}
 }
 

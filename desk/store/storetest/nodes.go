@@ -253,6 +253,12 @@ func testLostTurns(t *testing.T, r *rig) {
 	if got := slices.Sorted(slices.Values(pending(r))); !slices.Equal(got, lost) {
 		t.Errorf("pending %q", got)
 	}
+	said := store.BotTurn{Conv: out.Conv.ID, Turn: out.Turn, Say: []store.Say{{Body: "hello"}}}
+	r.do(said)
+	other.Do(said, time.Now().Add(time.Hour), func(out store.Outcome) { result <- out }) // it was paused, and goes on
+	if late := <-result; late.Err != nil || !late.Dup || len(r.events(out.Conv.ID, store.CustomerSide)) != 2 {
+		t.Errorf("a late answer: %+v, %+v", late, r.events(out.Conv.ID, store.CustomerSide))
+	}
 }
 
 // testTrimWaits: rows of the feed stay until every server that lives has taken them over, unless there are far too many.

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -92,6 +93,41 @@ func (c *nodes) at(i int) *desktest.Web {
 	})
 }
 
+// ready waits until every server says that it is.
+func (c *nodes) ready(ctx context.Context) {
+	c.t.Helper()
+	for i := range c.all {
+		web := c.at(i)
+		testkit.Eventually(c.t, fmt.Sprintf("server %d to be ready", i), func() bool {
+			ready, _ := isReady(ctx, web)
+			return ready
+		})
+		web.CloseIdle()
+	}
+}
+
+// isReady asks a server whether it is ready, and why not.
+func isReady(ctx context.Context, web *desktest.Web) (ready bool, why string) {
+	resp, body, err := web.Get(ctx, "/readyz", nil)
+	if err != nil {
+		return false, err.Error()
+	}
+	return resp.StatusCode == http.StatusOK, string(body)
+}
+
+// gather is gatherSenders at every server, and returns the customers of each, too.
+func (c *nodes) gather(ctx context.Context, agent *desktest.Client, each, taken int) (customers [][]*sender, all []*sender) {
+	c.t.Helper()
+	for i := range c.all {
+		web := c.at(i)
+		c.t.Cleanup(web.CloseIdle)
+		gathered := gatherSenders(ctx, c.t, web, agent, each, taken)
+		all = append(all, gathered...)
+		customers = append(customers, slices.DeleteFunc(slices.Clone(gathered), func(s *sender) bool { return s.client == agent }))
+	}
+	return customers, all
+}
+
 // shared moves a new desk to a database, and starts servers on it.
 func shared(t *testing.T, n int, args ...string) (c *nodes, account []string) {
 	t.Helper()
@@ -103,11 +139,18 @@ func shared(t *testing.T, n int, args ...string) (c *nodes, account []string) {
 func moved(t *testing.T) (url, data string, account []string) {
 	t.Helper()
 	url = pgtest.Database(t, nil)
+	data, account = movedTo(t, url)
+	return url, data, account
+}
+
+// movedTo moves a new desk to an empty database.
+func movedTo(t *testing.T, url string) (data string, account []string) {
+	t.Helper()
 	data, account = cmdtest.MadeDesk(t)
 	if out, errs, code := cmdtest.Run(t, "desk", "migrate", "--data", data, "--to", url); code != 0 || !strings.Contains(out, "all check sums agree") {
 		t.Fatalf("exit code %d, %q, %q", code, out, errs)
 	}
-	return url, data, account
+	return data, account
 }
 
 // TestNodesAreOneDesk is an ordinary day with two servers: a customer at one, an agent at the other, a file, and a server that is stopped and comes back
