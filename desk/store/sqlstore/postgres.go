@@ -24,6 +24,10 @@ const (
 	pgMigration = 4711        // advisory locks
 	pgAlone     = 4712
 
+	// pgScans is off where every statement finds by an index. The plan of a prepared statement stays until the table is
+	// analyzed: made while a table was small, it would read thousands of rows for each of one.
+	pgScans = "enable_seqscan"
+
 	pgUnique   = "23505" // SQLSTATE
 	pgReadOnly = "25006"
 )
@@ -73,7 +77,7 @@ func (p *postgres) session(ctx context.Context) (session, error) {
 	}
 	c := p.config.Copy()
 	for name, value := range map[string]string{
-		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on",
+		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on", pgScans: "off",
 	} {
 		c.RuntimeParams[name] = value
 	}
@@ -166,7 +170,9 @@ func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() erro
 // reader implements engine.
 func (p *postgres) reader(n int, class readerClass) (*sql.DB, error) {
 	settings := map[string]string{"default_transaction_read_only": "on"}
-	if class != hotReads {
+	if class == hotReads {
+		settings[pgScans] = "off"
+	} else {
 		settings["statement_timeout"] = ms(pgReport)
 	}
 	return p.pool(n, settings), nil
