@@ -69,6 +69,25 @@ func TestPostgresKeepsToIndexes(t *testing.T) {
 	}
 }
 
+// TestPostgresCollations: every text is compared by its bytes, but for names that are the same in capitals. A comparison of columns
+// with two collations uses no index.
+func TestPostgresCollations(t *testing.T) {
+	conn, err := pgx.Connect(t.Context(), freshPostgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	rows, err := conn.Query(t.Context(), `SELECT c.relname || '.' || a.attname || ' ' || l.collname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+		JOIN pg_collation l ON l.oid = a.attcollation
+		WHERE c.relnamespace = CAST(current_schema() AS regnamespace) AND c.relkind = 'r' AND a.attnum > 0 AND l.collname NOT IN ('C', 'nocase')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrong, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(wrong) > 0 {
+		t.Errorf("%q, %v", wrong, err)
+	}
+}
+
 func execute(t *testing.T, c *pgx.Conn, statements ...string) {
 	t.Helper()
 	for _, s := range statements {
