@@ -27,6 +27,8 @@ const (
 	// pgScans is off where every statement finds by an index. The plan of a prepared statement stays until the table is
 	// analyzed: made while a table was small, it would read thousands of rows for each of one.
 	pgScans = "enable_seqscan"
+	// pgCompiles is off there, too: a scan that cannot be avoided counts as so expensive that the server would compile it first.
+	pgCompiles = "jit"
 
 	pgUnique   = "23505" // SQLSTATE
 	pgReadOnly = "25006"
@@ -77,7 +79,7 @@ func (p *postgres) session(ctx context.Context) (session, error) {
 	}
 	c := p.config.Copy()
 	for name, value := range map[string]string{
-		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on", pgScans: "off",
+		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on", pgScans: "off", pgCompiles: "off",
 	} {
 		c.RuntimeParams[name] = value
 	}
@@ -171,7 +173,7 @@ func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() erro
 func (p *postgres) reader(n int, class readerClass) (*sql.DB, error) {
 	settings := map[string]string{"default_transaction_read_only": "on"}
 	if class == hotReads {
-		settings[pgScans] = "off"
+		settings[pgScans], settings[pgCompiles] = "off", "off"
 	} else {
 		settings["statement_timeout"] = ms(pgReport)
 	}

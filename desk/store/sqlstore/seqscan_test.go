@@ -61,6 +61,10 @@ func TestPostgresKeepsToIndexes(t *testing.T) {
 			if plan := strings.Join(steps, "\n"); strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "Index") {
 				t.Errorf("the %s goes through the whole table:\n%s", name, plan)
 			}
+			var compiles string
+			if err := c.QueryRow(t.Context(), `SHOW jit`).Scan(&compiles); err != nil || compiles != "off" {
+				t.Errorf("the %s compiles: %q, %v", name, compiles, err)
+			}
 		}
 		return nil
 	})
