@@ -41,6 +41,30 @@ func TestDeskPlan(t *testing.T) {
 	}
 }
 
+// TestPageHasPlans: docs/desk-scale.md quotes what the command prints about the points that come with the program.
+func TestPageHasPlans(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "desk-scale.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := 0
+	for part := range strings.SplitSeq(string(page), "```\n$ eddy ") {
+		line, text, _ := strings.Cut(part, "\n")
+		if !strings.HasPrefix(line, "desk plan") {
+			continue
+		}
+		text, _, _ = strings.Cut(text, "```")
+		quoted++
+		out, errs, code := cmdtest.Run(t, strings.Fields(line)...)
+		if out, _, _ = strings.Cut(out, "the model against"); code != 0 || out != text {
+			t.Errorf("eddy %s: exit code %d, %q; it prints\n%s", line, code, errs, out)
+		}
+	}
+	if quoted != 2 {
+		t.Errorf("the page quotes %d plans", quoted)
+	}
+}
+
 func TestDeskPlanRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
