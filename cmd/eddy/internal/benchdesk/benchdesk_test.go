@@ -111,7 +111,7 @@ func TestBenchDeskNodes(t *testing.T) {
 		t.Errorf("rolling %+v", o)
 	}
 	for _, one := range o.Servers {
-		if one.Started <= one.Stopped || one.Starts != 1 || one.Stopped <= 0 || (one.Back.Max > 0) != (one.Visitors+one.Agents > 0) {
+		if one.Started <= one.Stopped || one.Starts < 1 || one.Stopped <= 0 || (one.Back.Max > 0) != (one.Visitors+one.Agents > 0) {
 			t.Errorf("rolling %+v", one)
 		}
 	}
