@@ -49,8 +49,10 @@ type Bus struct {
 	up       atomic.Bool
 	sub      atomic.Pointer[nats.Subscription]
 	sent     atomic.Uint64
+	sentOf   atomic.Uint64 // bytes
 	failed   atomic.Uint64
 	heard    atomic.Uint64
+	heardOf  atomic.Uint64 // bytes
 	refused  atomic.Uint64
 	connects atomic.Uint64
 	failures sample.Seldom // of the log
@@ -62,8 +64,10 @@ type Stats struct {
 	Up       bool
 	Connects uint64 // connections made
 	Sent     uint64
+	SentOf   uint64 // bytes of these, sealed
 	Failed   uint64 // messages that NATS did not take
 	Heard    uint64
+	HeardOf  uint64 // bytes of these, sealed
 	Refused  uint64 // messages that nobody with the key has sealed
 	Dropped  uint64 // messages that came faster than they were taken
 }
@@ -132,6 +136,7 @@ func (b *Bus) Join(take func(topic string, data []byte)) error {
 			return
 		}
 		b.heard.Add(1)
+		b.heardOf.Add(uint64(len(m.Data)))
 		take(topic, data)
 	})
 	if err != nil {
@@ -166,11 +171,13 @@ func (b *Bus) Send(topic string, data []byte) error {
 	}
 	nonce := make([]byte, b.seal.NonceSize(), b.seal.NonceSize()+len(data)+b.seal.Overhead())
 	_, _ = rand.Read(nonce) // never fails
-	if err := b.conn.Publish(b.prefix+topic, b.seal.Seal(nonce, nonce, data, []byte(topic))); err != nil {
+	sealed := b.seal.Seal(nonce, nonce, data, []byte(topic))
+	if err := b.conn.Publish(b.prefix+topic, sealed); err != nil {
 		b.failed.Add(1)
 		return err
 	}
 	b.sent.Add(1)
+	b.sentOf.Add(uint64(len(sealed)))
 	return nil
 }
 
@@ -179,7 +186,7 @@ func (b *Bus) Up() bool { return b.up.Load() }
 
 // Stats returns the counters.
 func (b *Bus) Stats() Stats {
-	s := Stats{Up: b.Up(), Connects: b.connects.Load(), Sent: b.sent.Load(), Failed: b.failed.Load(), Heard: b.heard.Load(), Refused: b.refused.Load()}
+	s := Stats{Up: b.Up(), Connects: b.connects.Load(), Sent: b.sent.Load(), SentOf: b.sentOf.Load(), Failed: b.failed.Load(), Heard: b.heard.Load(), HeardOf: b.heardOf.Load(), Refused: b.refused.Load()}
 	if sub := b.sub.Load(); sub != nil {
 		n, _ := sub.Dropped() // fails after Close
 		s.Dropped = uint64(max(n, 0))

@@ -134,7 +134,8 @@ func TestBus(t *testing.T) {
 	if !to.has("conv.1 hello secret")() || !silent.has()() || !strange.has()() {
 		t.Errorf("heard: %q, of another Desk %q, with another key %q", to.all, silent.all, strange.all)
 	}
-	if got := one.Stats(); got.Sent != 1 || got.Heard != 1 || got.Failed != 0 || got.Connects != 1 {
+	const sealed = 24 + 16 // bytes
+	if got := one.Stats(); got.Sent != 1 || got.SentOf != uint64(len("hello secret"))+sealed || got.Heard != 1 || got.HeardOf != sealed || got.Failed != 0 || got.Connects != 1 {
 		t.Errorf("the first server counts %+v", got)
 	}
 }

@@ -78,7 +78,7 @@ func TestEveryNumber(t *testing.T) {
 		RequestsDenied: 57, UploadsRefused: 58, LinksRefused: 59, PoolRejects: 60, BotRefused: 61,
 		Load:  hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute, Missed: 63},
 		Store: store.Stats{Commits: 20, Commands: 21, Failures: 22, Waiting: 23, Latency: store.Latency{Count: 24, Sum: 3 * time.Second, Upto: [store.LatencyBounds]uint64{1, 2, 12: 23}}},
-		Bus:   bus.Stats{Up: true, Connects: 100, Sent: 101, Heard: 102, Dropped: 103, Refused: 104}, BusLost: 1000, BusBad: 2000, FeedLag: store.Latency{Count: 105, Sum: time.Second},
+		Bus:   bus.Stats{Up: true, Connects: 100, Sent: 101, SentOf: 106, Heard: 102, HeardOf: 107, Dropped: 103, Refused: 104}, BusLost: 1000, BusBad: 2000, FeedLag: store.Latency{Count: 105, Sum: time.Second},
 		Mail:   mail.Stats{Sent: 80, Failed: 81, Dead: 82, Queued: 83, Kept: 84},
 		Push:   push.Stats{Sent: 90, Failed: 91, Gone: 92, Lost: 93, Waiting: 94},
 		Hooks:  []hooks.Stats{{ID: "w1", Failing: true, Behind: 80, Waiting: 81, Delivered: 82, Failed: 83, Dead: 84, Lost: 85}},
@@ -100,7 +100,7 @@ func TestEveryNumber(t *testing.T) {
 		}
 	}
 	for series, want := range map[string]float64{
-		"eddy_desk_bus_up main": 1, "eddy_desk_bus_connects_total main": 100, "eddy_desk_bus_sent_total main": 101, "eddy_desk_bus_heard_total main": 102,
+		"eddy_desk_bus_up main": 1, "eddy_desk_bus_connects_total main": 100, "eddy_desk_bus_sent_total main": 101, "eddy_desk_bus_heard_total main": 102, "eddy_desk_bus_sent_bytes_total main": 106, "eddy_desk_bus_heard_bytes_total main": 107,
 		"eddy_desk_bus_lost_total main": 1103, "eddy_desk_bus_refused_total main": 2104,
 		"eddy_desk_sessions main": 3, "eddy_desk_messages_total main": 5, "eddy_desk_acks_total main": 7, "eddy_desk_duplicates_total main": 8,
 		"eddy_desk_routed_total main": 9, "eddy_desk_dropped_events_total main": 10, "eddy_desk_refused_total main origin": 11,

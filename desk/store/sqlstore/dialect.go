@@ -26,6 +26,7 @@ type dialect struct {
 	match                   func(terms []string) string // all of them
 
 	overwrite, leave string // before and after what deletes for good, "" = nothing
+	whole            string // before what reads whole tables, until the end of the transaction, "" = nothing
 
 	migrations string // directory
 	tables     string // counts the tables, and those named schema_version
@@ -76,6 +77,7 @@ var postgresDialect = dialect{
 	dropWords:   `DELETE FROM message_words WHERE doc IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`,
 	search:      searchHits + `SELECT doc FROM message_words WHERE words @@ CAST(CAST(? AS TEXT) AS tsquery) AND doc < ? ORDER BY doc DESC LIMIT ?` + searchFrom,
 	match:       func(terms []string) string { return `'` + strings.Join(terms, `' & '`) + `'` },
+	whole:       `SET LOCAL ` + pgScans + ` = on`,
 	migrations:  "migrations/postgres",
 	tables: `SELECT count(*), count(CASE table_name WHEN 'schema_version' THEN 1 END) FROM information_schema.tables
 		WHERE table_schema = current_schema()`,

@@ -174,5 +174,6 @@ func lived() []life {
 		{rows: []string{`INSERT INTO offer (conversation, id, from_id, from_name, to_id, to_name, note, rev, expires, ended) VALUES ('assigned', 'f1', 'lin', 'Lin', 'kim', 'Kim', 'please', 2, 23, '')`}},
 		{rows: []string{`INSERT INTO spent (node, name, key, n, at) VALUES ('n1', 'chats 120', 'k', 1, 24)`}},
 		{rows: []string{`UPDATE node SET about = '{"name":"one"}' WHERE id = 'n1'`}},
+		{}, // collations of PostgreSQL
 	}
 }

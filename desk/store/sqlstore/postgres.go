@@ -25,6 +25,12 @@ const (
 	pgMigration = 4711                    // advisory locks
 	pgAlone     = 4712
 
+	// pgScans is off where every statement finds by an index. The plan of a prepared statement stays until the table is
+	// analyzed: made while a table was small, it would read thousands of rows for each of one.
+	pgScans = "enable_seqscan"
+	// pgCompiles is off there, too: a scan that cannot be avoided counts as so expensive that the server would compile it first.
+	pgCompiles = "jit"
+
 	pgUnique   = "23505" // SQLSTATE
 	pgReadOnly = "25006"
 
@@ -98,7 +104,7 @@ func (p *postgres) session(ctx context.Context) (session, error) {
 	}
 	c := p.config.Copy()
 	for name, value := range map[string]string{
-		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on",
+		"lock_timeout": ms(p.o.BusyTimeout), "idle_in_transaction_session_timeout": ms(p.o.answer), "synchronous_commit": "on", pgScans: "off", pgCompiles: "off",
 	} {
 		c.RuntimeParams[name] = value
 	}
@@ -191,7 +197,9 @@ func (p *postgres) unused(ctx context.Context, conn *sql.Conn) (done func() erro
 // reader implements engine.
 func (p *postgres) reader(n int, class readerClass) (*sql.DB, error) {
 	settings := make(map[string]string)
-	if class != hotReads {
+	if class == hotReads {
+		settings[pgScans], settings[pgCompiles] = "off", "off"
+	} else {
 		settings["statement_timeout"] = ms(pgReport)
 	}
 	return p.pool(n, true, settings), nil

@@ -108,6 +108,11 @@ func sqlWrong(key, have, right string) string {
 func (db *DB) Recount(ctx context.Context) (int, error) {
 	wrong := make(chan int, 1)
 	err := db.write(ctx, func(t *tx) error {
+		if whole := db.on.dialect().whole; whole != "" {
+			if err := t.exec(whole); err != nil {
+				return err
+			}
+		}
 		n, err := t.recount()
 		wrong <- n
 		return err

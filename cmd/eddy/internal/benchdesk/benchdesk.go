@@ -33,7 +33,7 @@ type deskBench struct {
 	asJSON            bool
 	data              string
 	store             string
-	nodes             int
+	nodes, rolling    int
 	bus               string
 
 	chats, texts, turns int
@@ -43,9 +43,19 @@ type deskBench struct {
 
 // deskParts are what "eddy bench desk" measures, in order. The data of reads take minutes to make, so reads is measured only
 // when it is named.
-var deskParts = []string{"rate", "full", "isolation", "idle", "reconnect", partReads}
+var deskParts = []string{"rate", "full", "isolation", "idle", "reconnect", partDeath, partRolling, partReads}
 
-const partReads = "reads"
+const (
+	partReads   = "reads"
+	partDeath   = "death"
+	partRolling = "rolling"
+)
+
+// aloneParts measure one server, togetherParts several. The other parts measure both.
+var (
+	aloneParts    = []string{"isolation", "idle", "reconnect", partReads}
+	togetherParts = []string{partDeath, partRolling}
+)
 
 // Command builds the command.
 func Command(t *cli.Terminal) *cobra.Command {
@@ -59,6 +69,8 @@ func Command(t *cli.Terminal) *cobra.Command {
 			"  isolation  the rate again, in turns with and without an operation that hangs in every place of the agents' pool\n" +
 			"  idle       memory of the server per connected visitor\n" +
 			"  reconnect  the server is killed and started again under its clients: how long until all have resumed, what was lost or doubled\n" +
+			"  death      one of --nodes servers is killed while messages flow: how long until its conversations go on, and until its clients are back\n" +
+			"  rolling    each of --nodes servers is stopped in order and started again: how long until all clients have resumed, what was lost or doubled\n" +
 			"  reads      times of lists, searches and reports over a year of old chats, only with --only reads: making the data takes minutes, once\n" +
 			"The limits of single visitors are out of the way, because all of them come from one address.",
 		Example: "  eddy bench desk\n  eddy bench desk --only rate --rate 1000 --duration 30s --json\n  eddy bench desk --only reads --reads-data /var/tmp/desk-reads",
@@ -72,16 +84,17 @@ func Command(t *cli.Terminal) *cobra.Command {
 	fl := cmd.Flags()
 	fl.IntVar(&b.customers, "customers", 500, "customers who write")
 	fl.IntVar(&b.agents, "agents", 25, "agents who answer")
-	fl.IntVar(&b.rate, "rate", 500, "messages per second of rate and isolation")
+	fl.IntVar(&b.rate, "rate", 500, "messages per second of rate, isolation, death and rolling")
 	fl.IntVar(&b.size, "size", 64, "characters per message")
-	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full and either half of isolation takes")
+	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full, death and either half of isolation takes")
 	fl.IntVar(&b.idle, "idle", 5000, "visitors of idle")
 	fl.IntVar(&b.reconnect, "reconnect", 10_000, "visitors of reconnect")
+	fl.IntVar(&b.rolling, "rolling", 10_000, "visitors of rolling")
 	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
 	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
 	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
 	fl.StringVar(&b.store, "store", "", "address of an empty PostgreSQL database that is measured instead of a file; its data stay there")
-	fl.IntVar(&b.nodes, "nodes", 1, "servers on the database of --store; each connection goes to any of them. More than one: only rate and full")
+	fl.IntVar(&b.nodes, "nodes", 1, "servers on the database of --store; each connection goes to any of them. More than one: only rate, full, death and rolling")
 	fl.StringVar(&b.bus, "bus", "", "address of NATS, over which these servers tell each other what happens; empty = the database tells them")
 	fl.IntVar(&b.chats, "chats", 10_000, "closed chats of reads")
 	fl.IntVar(&b.texts, "texts", 100, "messages of each chat of reads")
@@ -97,7 +110,7 @@ func (b *deskBench) check() error {
 		value, most int
 	}{
 		{"customers", b.customers, 20_000}, {"agents", b.agents, 1000}, {"rate", b.rate, 100_000}, {"size", b.size, 8000},
-		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000}, {"chats", b.chats, 1_000_000}, {"texts", b.texts, 10_000}, {"turns", b.turns, 100_000},
+		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000}, {"rolling", b.rolling, 1_000_000}, {"chats", b.chats, 1_000_000}, {"texts", b.texts, 10_000}, {"turns", b.turns, 100_000},
 		{"nodes", b.nodes, 16},
 	} {
 		if f.value < 1 || f.value > f.most {
@@ -106,6 +119,8 @@ func (b *deskBench) check() error {
 	}
 	if most := b.agents * store.MaxCapacity; b.customers > most {
 		return fmt.Errorf("--customers %d is out of range: --agents %d serve at most %d", b.customers, b.agents, most)
+	} else if b.wants(partRolling) && b.rolling > most {
+		return fmt.Errorf("--rolling %d is out of range: --agents %d serve at most %d", b.rolling, b.agents, most)
 	}
 	if b.duration <= 0 || b.duration > time.Hour {
 		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
@@ -127,9 +142,6 @@ func (b *deskBench) check() error {
 	return nil
 }
 
-// nodeParts are the parts that measure several servers.
-var nodeParts = []string{"rate", "full"}
-
 func (b *deskBench) checkNodes() error {
 	if err := bus.CheckURL(b.bus); err != nil {
 		return fmt.Errorf("--bus: %w", err)
@@ -138,8 +150,11 @@ func (b *deskBench) checkNodes() error {
 		return errors.New("--nodes and --bus need --store: a server with a database file is alone, use a PostgreSQL database")
 	}
 	for _, part := range b.only {
-		if b.nodes > 1 && !slices.Contains(nodeParts, part) {
-			return fmt.Errorf("--only %s measures one server: with --nodes use %s", part, strings.Join(nodeParts, ", "))
+		if b.nodes > 1 && slices.Contains(aloneParts, part) {
+			return fmt.Errorf("--only %s measures one server: with --nodes use rate, full, %s", part, strings.Join(togetherParts, ", "))
+		}
+		if b.nodes == 1 && slices.Contains(togetherParts, part) {
+			return fmt.Errorf("--only %s measures several servers: use --nodes 2 or more", part)
 		}
 	}
 	return nil
@@ -150,14 +165,17 @@ func (b *deskBench) wants(part string) bool {
 	case len(b.only) > 0:
 		return slices.Contains(b.only, part)
 	case b.nodes > 1:
-		return slices.Contains(nodeParts, part)
+		return !slices.Contains(aloneParts, part)
 	default:
-		return part != partReads
+		return part != partReads && !slices.Contains(togetherParts, part)
 	}
 }
 
 // benchPatience is the longest time that one part may take.
 const benchPatience = 5 * time.Minute
+
+// rollingPatience bounds the part that lets thousands of customers begin at several servers.
+const rollingPatience = 15 * time.Minute
 
 // deskRun is one run of the measurements.
 type deskRun struct {
@@ -165,8 +183,7 @@ type deskRun struct {
 	t        *cli.Terminal
 	dir      string
 	accounts []deskload.Account
-	server   *deskProcess
-	others   []*deskProcess // on the same database
+	servers  []*deskProcess // on the same database
 	fleet    *deskload.Fleet
 	crowded  bool // the fleet has customers with an agent each
 	report   deskReport
@@ -226,24 +243,21 @@ func (r *deskRun) flags(i int, addr string) serverFlags {
 }
 
 // begin starts the servers.
-func (r *deskRun) begin() (err error) {
-	if r.server, err = startDeskServer(r.flags(0, "127.0.0.1:0")); err != nil {
-		return err
-	}
-	r.others = nil
-	for i := 1; i < r.nodes; i++ {
+func (r *deskRun) begin() error {
+	r.servers = nil
+	for i := range max(r.nodes, 1) {
 		p, err := startDeskServer(r.flags(i, "127.0.0.1:0"))
 		if err != nil {
 			return err
 		}
-		r.others = append(r.others, p)
+		r.servers = append(r.servers, p)
 	}
 	return nil
 }
 
 // cpu returns the processor time that all servers have used.
 func (r *deskRun) cpu() (sum time.Duration, err error) {
-	for _, p := range slices.Concat([]*deskProcess{r.server}, r.others) {
+	for _, p := range r.servers {
 		used, err := p.cpu()
 		if err != nil {
 			return 0, err
@@ -259,10 +273,8 @@ func (r *deskRun) end() error {
 	if r.fleet != nil {
 		errs = append(errs, r.fleet.Close())
 	}
-	for _, p := range slices.Concat(r.others, []*deskProcess{r.server}) {
-		if p != nil {
-			errs = append(errs, p.stop())
-		}
+	for _, p := range r.servers {
+		errs = append(errs, p.stop())
 	}
 	return errors.Join(errs...)
 }
@@ -276,7 +288,7 @@ type deskPart struct {
 
 func (r *deskRun) parts() []deskPart {
 	return []deskPart{{"rate", true, r.atRate}, {"full", true, r.full}, {"isolation", true, r.isolation}, {"idle", false, r.idleVisitors}, {"reconnect", false, r.reconnected},
-		{partReads, false, r.reads}}
+		{partDeath, true, r.death}, {partRolling, false, r.rolledOver}, {partReads, false, r.reads}}
 }
 
 // measure runs parts one after the other. A part that fails leaves the results of the others as they are.
@@ -304,8 +316,11 @@ func (r *deskRun) measure(ctx context.Context, parts []deskPart) error {
 
 func (r *deskRun) measureOne(ctx context.Context, part deskPart) error {
 	patience := benchPatience
-	if part.name == partReads {
+	switch part.name {
+	case partReads:
 		patience = readsPatience
+	case partRolling:
+		patience = rollingPatience
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -324,7 +339,7 @@ func (r *deskRun) restart(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	for _, p := range slices.Concat(r.others, []*deskProcess{r.server}) {
+	for _, p := range r.servers {
 		if err := p.kill(); err != nil {
 			return err
 		}
@@ -365,9 +380,9 @@ func (r *deskRun) renew() error {
 			return err
 		}
 	}
-	bases := []string{"http://" + r.server.addr}
-	for _, p := range r.others {
-		bases = append(bases, "http://"+p.addr)
+	var bases []string
+	for _, p := range r.servers {
+		bases = append(bases, p.base())
 	}
 	r.fleet, r.crowded = deskload.New("demo", bases...), false
 	r.fleet.Progress = func(text string) { r.t.Note("bench desk: %s", text) }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,7 +16,10 @@ import (
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
+	"github.com/go-eddy/eddy/desk/bus"
 	"github.com/go-eddy/eddy/desk/bus/bustest"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/pgtest"
 )
 
@@ -72,12 +76,14 @@ func TestBenchDeskNodes(t *testing.T) {
 		"--nodes 2":                        "need --store",
 		"--bus nats://a":                   "need --store",
 		"--bus a:b --store postgres://a/b": "--bus: ",
-		"--nodes 2 --store postgres://a/b --only idle":  "--only idle measures one server",
-		"--nodes 17 --store postgres://a/b --only rate": "--nodes 17",
+		"--nodes 2 --store postgres://a/b --only idle": "--only idle measures one server",
+		"--only death": "--only death measures several servers",
+		"--nodes 2 --store postgres://a/b --only rolling --rolling 1000000 --customers 1 --agents 1": "--rolling 1000000 is out of range: --agents 1",
+		"--nodes 17 --store postgres://a/b --only rate":                                              "--nodes 17",
 	} {
 		cmdtest.ExpectFailure(t, append([]string{"bench", "desk"}, strings.Fields(args)...), want, ": ")
 	}
-	out, errs, code := cmdtest.Run(t, "bench", "desk", "--customers", "6", "--agents", "2", "--rate", "40", "--duration", "1s", "--data", t.TempDir(), "--json",
+	out, errs, code := cmdtest.Run(t, "bench", "desk", "--customers", "6", "--agents", "2", "--rate", "40", "--duration", "1s", "--rolling", "12", "--data", t.TempDir(), "--json",
 		"--nodes", "2", "--store", pgtest.Database(t, nil), "--bus", bustest.Start(t, nil).URL())
 	var r deskReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
@@ -85,6 +91,106 @@ func TestBenchDeskNodes(t *testing.T) {
 	}
 	if r.Rate == nil || r.Rate.Messages != 40 || r.Rate.CPU <= 0 || r.Full == nil || r.Idle != nil || r.Reconnect != nil {
 		t.Errorf("rate %+v, full %+v, idle %v, reconnect %v", r.Rate, r.Full, r.Idle, r.Reconnect)
+	}
+	checkCost(t, r.Rate.Cost)
+	clients := func(all ...int) (sum int) {
+		for _, n := range all {
+			sum += n
+		}
+		return sum
+	}
+	faultless := func(f deskload.Faults) bool { return f.Lost+f.Doubled+f.Disordered+f.Refused == 0 }
+	d := r.Death
+	if d == nil || d.Nodes != 2 || d.Messages != 40 || clients(d.Visitors, d.Agents) > 8 || d.Conversations > 6 || !faultless(d.Faults) ||
+		d.Resumed.Max < d.Resumed.P50 || d.GoOn.Max < d.GoOn.P50 || (d.GoOn.P50 > 0) != (d.Conversations > 0) || (d.Resumed.P50 > 0) != (clients(d.Visitors, d.Agents) > 0) {
+		t.Errorf("death %+v", d)
+	}
+	o := r.Rolling
+	if o == nil || o.Visitors != 12 || o.Seconds <= 0 || o.Connects < 14 || !faultless(o.Faults) || len(o.Servers) != 2 || o.Took < o.Servers[0].Started+o.Servers[1].Started ||
+		clients(o.Servers[0].Visitors, o.Servers[0].Agents, o.Servers[1].Visitors, o.Servers[1].Agents) < 14 {
+		t.Errorf("rolling %+v", o)
+	}
+	for _, one := range o.Servers {
+		if one.Started <= one.Stopped || one.Starts < 1 || one.Stopped <= 0 || (one.Back.Max > 0) != (one.Visitors+one.Agents > 0) {
+			t.Errorf("rolling %+v", one)
+		}
+	}
+}
+
+// checkCost looks at what 40 messages at two servers have cost a database and a bus.
+func checkCost(t *testing.T, c *deskCost) {
+	t.Helper()
+	if c == nil || c.Servers != 2 || c.Commits <= 0 || c.Lags == 0 || c.LagP99 <= 0 || c.BusMessages <= 0 || c.BusBytes <= 0 || c.BusHeard <= 0 {
+		t.Fatalf("cost %+v", c)
+	}
+	if d := c.Database; d == nil || d.WAL <= 0 || d.Bytes < 0 || d.Transactions < 0 || d.Connections < 4 {
+		t.Errorf("database %+v", d)
+	}
+}
+
+// TestCostOf: costs are what has come since before, for each message, and a process that was not there before is left out.
+func TestCostOf(t *testing.T) {
+	before, after := meters{}, meters{}
+	before.nodes.Commits, before.nodes.Bus.Sent, before.nodes.Bus.SentOf = 10, 100, 1000
+	after.nodes.add(before.nodes)
+	after.nodes.add(nodeStats{Commits: 4, Gaps: 3, Bus: bus.Stats{Sent: 16, SentOf: 800, HeardOf: 400}})
+	before.database = databaseMeter{bytes: 1, wal: 2, syncs: 3, transactions: 4, processes: map[int]time.Duration{1: time.Second, 3: time.Second}}
+	after.database = databaseMeter{bytes: 81, wal: 162, syncs: 19, transactions: 36, connections: 20, processes: map[int]time.Duration{1: 1008 * time.Millisecond, 2: time.Hour}}
+	got := costOf(2, before, after, 8)
+	want := deskCost{Servers: 2, Commits: 0.5, Gaps: 3, BusMessages: 2, BusBytes: 100, BusHeard: 50,
+		Database: &databaseCost{CPU: 1000, Bytes: 10, WAL: 20, Syncs: 2, Transactions: 4, Connections: 20}}
+	if !reflect.DeepEqual(*got, want) {
+		t.Errorf("%+v, %+v", got, got.Database)
+	}
+	if c := costOf(1, meters{}, meters{}, 1); c.Database != nil {
+		t.Errorf("without PostgreSQL: %+v", c.Database)
+	}
+}
+
+// TestWithin: the bound that all but one in a hundred have kept, without those of before.
+func TestWithin(t *testing.T) {
+	var before, after store.Latencies
+	for range 1000 {
+		before.Add(time.Minute)
+		after.Add(time.Minute)
+	}
+	if got := within(after.Load(), before.Load()); got != 0 {
+		t.Errorf("of none %v ms", got)
+	}
+	for i := range 200 {
+		after.Add(7 * time.Millisecond)
+		if i < 2 {
+			after.Add(30 * time.Millisecond)
+		}
+	}
+	if got := within(after.Load(), before.Load()); got != 10 {
+		t.Errorf("p99 at most %v ms, want 10", got)
+	}
+	after.Add(40 * time.Millisecond)
+	if got := within(after.Load(), before.Load()); got != 50 {
+		t.Errorf("p99 at most %v ms, want 50", got)
+	}
+	for range 100 {
+		after.Add(time.Minute)
+	}
+	if got := within(after.Load(), before.Load()); got != 20_000 {
+		t.Errorf("p99 at most %v ms, want more than all bounds", got)
+	}
+}
+
+func TestTimesOf(t *testing.T) {
+	all := make([]time.Duration, 200)
+	for i := range all {
+		all[i] = time.Duration(i+1) * time.Second
+	}
+	if got := timesOf(all); got != (deskTimes{100, 198, 200}) {
+		t.Errorf("%+v", got)
+	}
+	if got := timesOf(all[:1]); got != (deskTimes{1, 1, 1}) {
+		t.Errorf("of one %+v", got)
+	}
+	if got := timesOf(nil); got != (deskTimes{}) {
+		t.Errorf("of none %+v", got)
 	}
 }
 
@@ -120,7 +226,7 @@ func TestBenchDeskFailure(t *testing.T) {
 			if err := r.fleet.Open(ctx); err != nil {
 				return err
 			}
-			if err := r.server.kill(); err != nil {
+			if err := r.servers[0].kill(); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithCancel(ctx)

@@ -35,12 +35,12 @@ func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*desk
 }
 
 func (r *deskRun) atRate(ctx context.Context) (err error) {
-	r.report.Rate, err = r.timed("at a constant rate", func() (deskload.Result, error) { return r.fleet.Rate(ctx, r.rate, r.size, r.duration) })
+	r.report.Rate, err = r.costed(ctx, "at a constant rate", func() (deskload.Result, error) { return r.fleet.Rate(ctx, r.rate, r.size, r.duration) })
 	return err
 }
 
 func (r *deskRun) full(ctx context.Context) (err error) {
-	r.report.Full, err = r.timed("as many as it takes", func() (deskload.Result, error) { return r.fleet.Full(ctx, r.size, r.duration) })
+	r.report.Full, err = r.costed(ctx, "as many as it takes", func() (deskload.Result, error) { return r.fleet.Full(ctx, r.size, r.duration) })
 	return err
 }
 
@@ -60,7 +60,7 @@ func (r *deskRun) isolation(ctx context.Context) error {
 		if err := r.turn(ctx, stuck); err != nil {
 			return err
 		}
-		if _, err := r.server.ask("heal"); err != nil {
+		if _, err := r.servers[0].ask("heal"); err != nil {
 			return err
 		}
 	}
@@ -78,14 +78,14 @@ const (
 
 // occupy makes operations of agents hang and waits until they take every place that they can get.
 func (r *deskRun) occupy(ctx context.Context) error {
-	if _, err := r.server.ask("hang"); err != nil {
+	if _, err := r.servers[0].ask("hang"); err != nil {
 		return err
 	}
 	if err := r.fleet.Occupy(agentRunning + agentWaiting); err != nil {
 		return err
 	}
 	for {
-		text, err := r.server.ask("hung")
+		text, err := r.servers[0].ask("hung")
 		if err != nil {
 			return err
 		}
@@ -143,14 +143,14 @@ func (r *deskRun) idleVisitors(ctx context.Context) error {
 	if err := r.fleet.AddCustomers(ctx, 100); err != nil { // so that what the server allocates once is not measured
 		return err
 	}
-	before, err := r.server.memory()
+	before, err := r.servers[0].memory()
 	if err != nil {
 		return err
 	}
 	if err := r.fleet.AddCustomers(ctx, r.idle); err != nil {
 		return err
 	}
-	after, err := r.server.memory()
+	after, err := r.servers[0].memory()
 	r.report.Idle = &deskIdle{Visitors: r.idle, Bytes: float64(after-before) / float64(r.idle)}
 	return err
 }
@@ -165,26 +165,40 @@ func (r *deskRun) reconnected(ctx context.Context) error {
 	if err := r.fleet.Say(r.size); err != nil {
 		return err
 	}
-	addr := r.server.addr
 	killed := time.Now()
-	if err := r.server.kill(); err != nil {
+	if err := r.servers[0].kill(); err != nil {
 		return err
 	}
-	var err error
-	if r.server, err = startDeskServer(r.flags(0, addr)); err != nil {
+	if err := r.again(0); err != nil {
 		return err
 	}
 	listening := time.Now()
 	r.t.Note("bench desk: the server listens again")
-	if err := r.fleet.Resumed(ctx); err != nil {
+	resumed, err := r.resumed(ctx, listening, before)
+	if err != nil {
 		return err
 	}
-	done := time.Since(listening)
-	times, connects := r.fleet.Resumes(listening)
-	seconds := func(p float64) float64 { return time.Duration(times.ValueAtPercentile(p)).Seconds() }
-	r.report.Reconnect = &deskReconnect{
-		Visitors: r.reconnect, Started: float64(listening.Sub(killed).Microseconds()) / 1e3, Seconds: done.Seconds(),
-		P50: seconds(50), P99: seconds(99), Connects: connects, Faults: r.fleet.Faults().Sub(before),
-	}
+	resumed.Visitors = r.reconnect
+	r.report.Reconnect = &deskReconnect{deskResumed: resumed, Started: float64(listening.Sub(killed).Microseconds()) / 1e3}
 	return nil
+}
+
+// again starts a server that has ended, at the address that it had.
+func (r *deskRun) again(i int) error {
+	p, err := startDeskServer(r.flags(i, r.servers[i].addr))
+	if err == nil {
+		r.servers[i] = p
+	}
+	return err
+}
+
+// resumed waits until all clients have resumed. Times count from a moment, and faults from those of before.
+func (r *deskRun) resumed(ctx context.Context, from time.Time, before deskload.Faults) (deskResumed, error) {
+	if err := r.fleet.Resumed(ctx); err != nil {
+		return deskResumed{}, err
+	}
+	done := time.Since(from)
+	times, connects := r.fleet.Resumes(from)
+	seconds := func(p float64) float64 { return time.Duration(times.ValueAtPercentile(p)).Seconds() }
+	return deskResumed{Seconds: done.Seconds(), P50: seconds(50), P99: seconds(99), Connects: connects, Faults: r.fleet.Faults().Sub(before)}, nil
 }

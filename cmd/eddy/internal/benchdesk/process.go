@@ -2,6 +2,7 @@ package benchdesk
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,9 @@ type deskProcess struct {
 
 // ownPath names the file of this program.
 var ownPath = os.Executable
+
+// stopMargin is for what comes after the drain.
+const stopMargin = 5 * time.Second
 
 func startDeskServer(f serverFlags) (*deskProcess, error) {
 	self, err := ownPath()
@@ -76,9 +80,14 @@ func (p *deskProcess) memory() (int64, error) {
 
 // cpu returns the processor time that the server has used.
 func (p *deskProcess) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	return processorTime(p.cmd.Process.Pid)
+}
+
+// processorTime reads what a process has used from /proc.
+func processorTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("the processor time of the server is read from /proc, which this system has not: %w", err)
+		return 0, fmt.Errorf("processor time is read from /proc, which this system has not: %w", err)
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	const user, system, ticks = 11, 12, 100 // indexes of fields after the name; USER_HZ
@@ -90,6 +99,18 @@ func (p *deskProcess) cpu() (time.Duration, error) {
 	return time.Duration(u+s) * time.Second / ticks, errors.Join(err1, err2)
 }
 
+// stats returns what the server has counted.
+func (p *deskProcess) stats() (s nodeStats, err error) {
+	text, err := p.ask("stats")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &s)
+	}
+	return s, err
+}
+
+// base returns where clients find the server.
+func (p *deskProcess) base() string { return "http://" + p.addr }
+
 func (p *deskProcess) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -97,10 +118,10 @@ func (p *deskProcess) kill() error {
 	return p.wait()
 }
 
-// stop lets the server end by itself.
+// stop lets the server end in order, as a signal to eddy desk does: its clients are told when to come back.
 func (p *deskProcess) stop() error {
 	_ = p.in.Close()
-	timer := time.AfterFunc(cli.DrainTimeout, func() { _ = p.cmd.Process.Signal(syscall.SIGKILL) })
+	timer := time.AfterFunc(cli.DrainTimeout+stopMargin, func() { _ = p.cmd.Process.Signal(syscall.SIGKILL) })
 	defer timer.Stop()
 	return p.wait()
 }

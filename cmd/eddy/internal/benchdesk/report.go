@@ -16,6 +16,8 @@ type deskReport struct {
 	Isolation *deskIsolation `json:"isolation,omitempty"`
 	Idle      *deskIdle      `json:"idle,omitempty"`
 	Reconnect *deskReconnect `json:"reconnect,omitempty"`
+	Death     *deskDeath     `json:"death,omitempty"`
+	Rolling   *deskRolling   `json:"rolling,omitempty"`
 	Reads     *deskReads     `json:"reads,omitempty"`
 	Failures  []string       `json:"failures,omitempty"` // errors of the parts that failed
 }
@@ -33,6 +35,8 @@ type deskRate struct {
 	CPU        float64 `json:"server_cpu_us_per_message"`
 	Refused    int64   `json:"refused"`
 	FirstError string  `json:"first_error,omitempty"`
+
+	Cost *deskCost `json:"cost,omitempty"` // of rate and full
 }
 
 // deskIsolation compares what customers and agents feel while the agents' pool is free and while operations that hang
@@ -49,10 +53,15 @@ type deskIdle struct {
 }
 
 type deskReconnect struct {
+	deskResumed
+	Started float64 `json:"server_started_ms"` // from the kill until the server listened again
+}
+
+// deskResumed is how all clients have resumed. Times count from when the last server listened again.
+type deskResumed struct {
 	Visitors int             `json:"visitors"`
-	Started  float64         `json:"server_started_ms"` // from the kill until the server listened again
-	Seconds  float64         `json:"all_resumed_s"`     // from that moment until every message was acknowledged and shown to both sides
-	P50      float64         `json:"welcomed_p50_s"`    // from the same moment until a client was welcomed
+	Seconds  float64         `json:"all_resumed_s"`  // until every message was acknowledged and shown to both sides
+	P50      float64         `json:"welcomed_p50_s"` // until a client was welcomed
 	P99      float64         `json:"welcomed_p99_s"`
 	Connects int64           `json:"connects"` // attempts of all clients
 	Faults   deskload.Faults `json:"faults"`
@@ -60,7 +69,7 @@ type deskReconnect struct {
 
 // measured reports whether there is anything in the report.
 func (d *deskReport) measured() bool {
-	return d.Rate != nil || d.Full != nil || d.Isolation != nil || d.Idle != nil || d.Reconnect != nil || d.Reads != nil
+	return d.Rate != nil || d.Full != nil || d.Isolation != nil || d.Idle != nil || d.Reconnect != nil || d.Death != nil || d.Rolling != nil || d.Reads != nil
 }
 
 // add merges another turn of the same measurement, except for the percentiles.
@@ -88,6 +97,7 @@ func (d deskReport) print(t *cli.Terminal) {
 		if r.Refused > 0 {
 			t.Say("  first error   %s", r.FirstError)
 		}
+		r.Cost.print(t)
 	}
 	for _, r := range []*deskRate{d.Rate, d.Full} {
 		if r != nil {
@@ -110,12 +120,25 @@ func (d deskReport) print(t *cli.Terminal) {
 	}
 	if r := d.Reconnect; r != nil {
 		t.Say("reconnect: %d visitors; the server listened again after %.0f ms, all had resumed %.1f s after that", r.Visitors, r.Started, r.Seconds)
-		t.Say("  welcomed      p50 %.1f s, p99 %.1f s, %d connects", r.P50, r.P99, r.Connects)
-		f := r.Faults
-		t.Say("  messages      lost %d, shown twice %d, out of order %d, events again %d", f.Lost, f.Doubled, f.Disordered, f.Replayed)
-		t.Say("  commands      refused %d, told to come later %d; %d gaps fetched", f.Refused, f.Busy, f.Gaps)
-		if f.FirstError != "" {
-			t.Say("  first error   %s", f.FirstError)
-		}
+		r.deskResumed.print(t)
+	}
+	if d.Death != nil {
+		d.Death.print(t)
+	}
+	if d.Rolling != nil {
+		d.Rolling.print(t)
+	}
+}
+
+func (r deskResumed) print(t *cli.Terminal) {
+	t.Say("  welcomed      p50 %.1f s, p99 %.1f s, %d connects", r.P50, r.P99, r.Connects)
+	printFaults(t, r.Faults)
+}
+
+func printFaults(t *cli.Terminal, f deskload.Faults) {
+	t.Say("  messages      lost %d, shown twice %d, out of order %d, events again %d", f.Lost, f.Doubled, f.Disordered, f.Replayed)
+	t.Say("  commands      refused %d, told to come later %d; %d gaps fetched", f.Refused, f.Busy, f.Gaps)
+	if f.FirstError != "" {
+		t.Say("  first error   %s", f.FirstError)
 	}
 }

@@ -3,6 +3,7 @@ package benchdesk
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,10 +92,18 @@ func serve(ctx context.Context, t *cli.Terminal, of serverFlags) error {
 				return errors.Join(err, d.Close())
 			}
 			t.Say("%d", rss)
+		case "stats":
+			text, err := json.Marshal(statsOf(d.Stats()))
+			if err != nil {
+				return errors.Join(err, d.Close())
+			}
+			t.Say("%s", text)
 		}
 	}
 	jam.set(false)
-	return errors.Join(lines.Err(), d.Close()) // the parent process has gone, or wants this one to end
+	ctx, cancel := context.WithTimeout(context.Background(), cli.DrainTimeout)
+	defer cancel()
+	return errors.Join(lines.Err(), d.Shutdown(ctx)) // the parent process has gone, or wants this one to end
 }
 
 // jam holds up reads of staff.

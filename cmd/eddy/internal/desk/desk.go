@@ -240,7 +240,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	f.places.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
-	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newVersion(t, &f), newUser(t, &f))
+	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newPlan(t), newVersion(t, &f), newUser(t, &f))
 	return cmd
 }
 

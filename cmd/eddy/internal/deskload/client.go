@@ -29,6 +29,8 @@ type Client struct {
 	conn    *websocket.Conn
 	me      string // id, from welcome
 	live    bool
+	at      string  // the server of the connection
+	losses  []*Loss // that wait for this client
 	backoff backoff
 	back    time.Time // the last welcome
 	resting bool      // of an agent: the router gives it no conversations
@@ -180,7 +182,7 @@ func (c *Client) receive(conn *websocket.Conn, m *frame, now time.Time) (send []
 	case "ok":
 		return c.answered(conn, m, now)
 	case "err":
-		return nil, c.refused(conn, m)
+		return c.refused(conn, m)
 	case "ev.msg", "ev.state":
 		return c.event(m, now)
 	case "bye":
@@ -200,6 +202,7 @@ func (c *Client) welcomed(conn *websocket.Conn, m *frame, now time.Time) (send [
 	c.f.live++
 	c.backoff.welcomed(now)
 	c.back = now
+	c.regained(now)
 	for i := range w.Heads {
 		h := &w.Heads[i]
 		c.head(h)
@@ -300,64 +303,6 @@ func (c *Client) answered(conn *websocket.Conn, m *frame, now time.Time) (send [
 	return nil, nil
 }
 
-// refused handles an error. A command that the server is too busy for is sent again when the server says, with the same
-// client id.
-func (c *Client) refused(conn *websocket.Conn, m *frame) error {
-	var e proto.Error
-	if err := json.Unmarshal(m.D, &e); err != nil {
-		return err
-	}
-	p, st := c.flight[m.RE], c.asked[m.RE]
-	conv, taking := c.taking[m.RE]
-	delete(c.flight, m.RE)
-	delete(c.asked, m.RE)
-	switch {
-	case m.RE == probe:
-		return nil
-	case taking && e.RetryMS == 0:
-		delete(c.taking, m.RE)
-		c.f.taking--
-		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
-		return nil
-	case e.RetryMS == 0:
-		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
-		if st != nil {
-			st.asking = false
-		}
-		if p != nil { // the message will never be there
-			c.stream(p.conv).done(p)
-			delete(c.f.posts, p.clientID)
-			c.f.unacked--
-		}
-		return nil
-	}
-	c.f.faults.Busy++
-	time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
-		c.f.mu.Lock()
-		if c.conn != conn { // a new connection sends the command by itself
-			c.f.mu.Unlock()
-			return
-		}
-		var again []func() error
-		switch {
-		case p != nil && !p.acked:
-			again = append(again, c.post(conn, p))
-		case st != nil:
-			st.asking = false
-			again = c.sync(st)
-		case taking:
-			again = append(again, c.takeAs(m.RE, conv))
-		case m.RE == "open" && c.conv == "":
-			again = append(again, c.open(conn))
-		}
-		c.f.mu.Unlock()
-		for _, send := range again {
-			_ = send()
-		}
-	})
-	return nil
-}
-
 // event handles an event in its turn. An event ahead of its turn makes the client fetch what is missing.
 func (c *Client) event(m *frame, now time.Time) (send []func() error, err error) {
 	st := c.stream(m.C)
@@ -384,8 +329,10 @@ func (c *Client) event(m *frame, now time.Time) (send []func() error, err error)
 	if err := json.Unmarshal(m.D, &msg); err != nil {
 		return nil, err
 	}
-	c.shown(m.C, m.S, &msg, now)
-	return nil, nil
+	if write := c.shown(m.C, m.S, &msg, now); write != nil {
+		send = append(send, write)
+	}
+	return send, nil
 }
 
 func (c *Client) changed(m *frame) error {

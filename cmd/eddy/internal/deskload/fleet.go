@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
@@ -54,7 +53,7 @@ type Fleet struct {
 	unacked   int64 // messages that wait for an ack
 	faults    Faults
 	acked     int64
-	arrived   int64                   // messages that the other side has been shown
+	arrived   int64                   // messages that the other side has been shown, or that were refused for good
 	acks      *hdrhistogram.Histogram // of the running measurement, nil = none
 	peers     *hdrhistogram.Histogram
 }
@@ -79,8 +78,6 @@ func New(site string, bases ...string) *Fleet {
 		http:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connectPlaces}, Timeout: maxLatency},
 	}
 }
-
-func (f *Fleet) base() string { return f.bases[rand.IntN(len(f.bases))] }
 
 // Close ends all clients.
 func (f *Fleet) Close() error {
@@ -229,7 +226,14 @@ func (f *Fleet) dial(c *Client, first bool) error {
 	f.dials++
 	hello.Seen = c.seen()
 	f.mu.Unlock()
-	conn, err := f.dialer.Dial(f.ctx, "ws"+strings.TrimPrefix(f.base(), "http")+"/ws", c)
+	var conn *websocket.Conn
+	err = f.anywhere(func(base string) error {
+		f.mu.Lock()
+		c.at = base
+		f.mu.Unlock()
+		conn, err = f.dialer.Dial(f.ctx, "ws"+strings.TrimPrefix(base, "http")+"/ws", c)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ func (f Faults) Sub(before Faults) Faults {
 	f.Gaps -= before.Gaps
 	f.Busy -= before.Busy
 	f.Refused -= before.Refused
+	if f.FirstError == before.FirstError {
+		f.FirstError = ""
+	}
 	return f
 }
 
@@ -46,16 +49,19 @@ type posted struct {
 	at       uint64 // where the sender saw the message, 0 = not yet
 	peer     bool   // somebody on the other side has seen the message
 	then     func() // called with the ack, under Fleet.mu, nil = nothing
+
+	// arrived is called when somebody on the other side is shown the message, under Fleet.mu. It returns a write. nil = nothing.
+	arrived func(p *posted, by *Client, now time.Time) func() error
 }
 
-// say puts a message into a conversation's outbox. The caller holds Fleet.mu. It returns a write, which does nothing
+// say puts a message into the outbox of its conversation. The caller holds Fleet.mu. It returns a write, which does nothing
 // while an earlier message is under way or there is no connection.
-func (c *Client) say(conv, body string, due time.Time, measured bool, then func()) func() error {
+func (c *Client) say(p *posted) func() error {
 	c.f.said++
-	p := &posted{from: c, conv: conv, clientID: uuid.NewString(), body: body, n: c.f.said, due: due, measured: measured, then: then}
+	p.from, p.clientID, p.n = c, uuid.NewString(), c.f.said
 	c.f.posts[p.clientID] = p
 	c.f.unacked++
-	st := c.stream(conv)
+	st := c.stream(p.conv)
 	st.out = append(st.out, p)
 	if !c.live || len(st.out) > 1 {
 		return func() error { return nil }
@@ -84,11 +90,11 @@ func (c *Client) ack(p *posted, s uint64, now time.Time) (next *posted) {
 	return c.stream(p.conv).done(p)
 }
 
-// shown checks a message in a stream against what was sent. The caller holds Fleet.mu.
-func (c *Client) shown(conv string, s uint64, m *proto.Msg, now time.Time) {
+// shown checks a message in a stream against what was sent. The caller holds Fleet.mu. It returns a write, nil = none.
+func (c *Client) shown(conv string, s uint64, m *proto.Msg, now time.Time) func() error {
 	p := c.f.posts[m.ClientID]
 	if p == nil {
-		return
+		return nil
 	}
 	st := c.stream(conv)
 	newest := &st.peer
@@ -98,25 +104,30 @@ func (c *Client) shown(conv string, s uint64, m *proto.Msg, now time.Time) {
 	switch {
 	case p.n == *newest || (p.from == c && p.at != 0):
 		c.f.faults.Doubled++
-		return
+		return nil
 	case p.n < *newest:
 		c.f.faults.Disordered++
-		return
+		return nil
 	}
 	*newest = p.n
 	if p.from == c {
 		if p.at = s; p.acked && p.s != s {
 			c.f.faults.Disordered++
 		}
-		return
+		return nil
 	}
-	if !p.peer {
-		p.peer = true
-		if p.measured {
-			c.f.arrived++
-			record(c.f.peers, now.Sub(p.due))
-		}
+	if p.peer {
+		return nil
 	}
+	p.peer = true
+	if p.measured {
+		c.f.arrived++
+		record(c.f.peers, now.Sub(p.due))
+	}
+	if p.arrived == nil {
+		return nil
+	}
+	return p.arrived(p, c, now)
 }
 
 // Faults returns what has gone wrong so far. Acknowledged messages that are not shown yet count as lost.

@@ -32,12 +32,17 @@ func newRoom(t *testing.T) *room {
 // show lets clients see a message as event s.
 func (r *room) show(p *posted, s uint64, to ...*Client) {
 	r.t.Helper()
+	r.showAt(p, s, time.Now(), to...)
+}
+
+func (r *room) showAt(p *posted, s uint64, now time.Time, to ...*Client) {
+	r.t.Helper()
 	d, err := json.Marshal(proto.Msg{ClientID: p.clientID, Kind: "text", Body: p.body})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, c := range to {
-		if _, err := c.event(&frame{T: "ev.msg", C: p.conv, S: s, D: d}, time.Now()); err != nil {
+		if _, err := c.event(&frame{T: "ev.msg", C: p.conv, S: s, D: d}, now); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -45,7 +50,7 @@ func (r *room) show(p *posted, s uint64, to ...*Client) {
 
 func (r *room) say(c *Client) *posted {
 	before := len(c.stream("c").out)
-	_ = c.say("c", "x", time.Now(), false, nil)()
+	_ = c.say(&posted{conv: "c", body: "x", due: time.Now()})()
 	return c.stream("c").out[before]
 }
 
@@ -116,7 +121,7 @@ func TestOutbox(t *testing.T) {
 	r := newRoom(t)
 	a, b := r.say(r.customer), r.say(r.customer)
 	other := r.customer.stream("d")
-	_ = r.customer.say("d", "x", time.Now(), false, nil)()
+	_ = r.customer.say(&posted{conv: "d", body: "x", due: time.Now()})()
 	if next := r.customer.ack(a, 1, time.Now()); next != b {
 		t.Fatalf("after the first one %+v", next)
 	}

@@ -147,12 +147,17 @@ type Result struct {
 // Rate sends messages at a constant rate, however fast the answers come, from customers and agents in turns. At the end
 // it waits for what is under way. Every customer must have an agent.
 func (f *Fleet) Rate(ctx context.Context, perSecond, size int, duration time.Duration) (Result, error) {
+	return f.RateUntil(ctx, perSecond, size, func(passed time.Duration) bool { return passed >= duration })
+}
+
+// RateUntil is Rate until over says so, which is asked with the time that has passed when the next message is due.
+func (f *Fleet) RateUntil(ctx context.Context, perSecond, size int, over func(passed time.Duration) bool) (Result, error) {
 	f.begin()
 	from := time.Now()
 	n := 0
 	for ; ctx.Err() == nil; n++ {
 		due := from.Add(time.Duration(float64(n) / float64(perSecond) * float64(time.Second)))
-		if due.Sub(from) >= duration {
+		if over(due.Sub(from)) {
 			break
 		}
 		time.Sleep(time.Until(due))
@@ -175,7 +180,7 @@ func (f *Fleet) send(n int, due time.Time, size int) error {
 		f.mu.Unlock()
 		return fmt.Errorf("conversation %s has no agent", customer.conv)
 	}
-	write := who.say(customer.conv, bodyOf(size), due, true, nil)
+	write := who.say(&posted{conv: customer.conv, body: bodyOf(size), due: due, measured: true})
 	f.mu.Unlock()
 	if err := write(); err != nil && !closedByUs(err) {
 		return err
@@ -201,7 +206,7 @@ func (f *Fleet) Full(ctx context.Context, size int, duration time.Duration) (Res
 				break
 			}
 			f.mu.Lock()
-			write := c.say(c.conv, bodyOf(size), now, true, func() { next <- c })
+			write := c.say(&posted{conv: c.conv, body: bodyOf(size), due: now, measured: true, then: func() { next <- c }})
 			f.mu.Unlock()
 			sent++
 			if err := write(); err != nil && !closedByUs(err) {
@@ -323,7 +328,7 @@ func (f *Fleet) Say(size int) error {
 			}
 			var write func() error
 			if who != nil {
-				write = who.say(c.conv, bodyOf(size), now, false, nil)
+				write = who.say(&posted{conv: c.conv, body: bodyOf(size), due: now})
 			}
 			f.mu.Unlock()
 			if write == nil {

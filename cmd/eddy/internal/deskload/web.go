@@ -20,7 +20,7 @@ var errBusy = errors.New("the server is busy")
 // post sends a request, again while the server says that it is busy.
 func (f *Fleet) post(ctx context.Context, web *http.Client, path string, in, out any) error {
 	for {
-		err := f.postOnce(ctx, web, path, in, out)
+		err := f.anywhere(func(base string) error { return f.postOnce(ctx, web, base+path, in, out) })
 		if !errors.Is(err, errBusy) {
 			return err
 		}
@@ -32,12 +32,12 @@ func (f *Fleet) post(ctx context.Context, web *http.Client, path string, in, out
 	}
 }
 
-func (f *Fleet) postOnce(ctx context.Context, web *http.Client, path string, in, out any) error {
+func (f *Fleet) postOnce(ctx context.Context, web *http.Client, url string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -52,10 +52,10 @@ func (f *Fleet) postOnce(ctx context.Context, web *http.Client, path string, in,
 		return err
 	}
 	if resp.StatusCode == http.StatusServiceUnavailable {
-		return fmt.Errorf("POST %s: %w: %.200s", path, errBusy, bytes.TrimSpace(data))
+		return fmt.Errorf("POST %s: %w: %.200s", url, errBusy, bytes.TrimSpace(data))
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("POST %s: %s: %.200s", path, resp.Status, bytes.TrimSpace(data))
+		return fmt.Errorf("POST %s: %s: %.200s", url, resp.Status, bytes.TrimSpace(data))
 	}
 	if out == nil || len(data) == 0 {
 		return nil
