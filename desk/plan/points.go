@@ -7,17 +7,17 @@ package plan
 // measures anew and replaces it.
 func Points() Measured {
 	return Measured{
-		Date: "2026-11-29", Machine: "2 processors, amd64, with much other work on both",
-		Idle: 3891,
+		Date: "2026-11-29", Machine: "2 processors, amd64",
+		Idle: 5218,
 		Points: []Point{
-			{Servers: 1, PerSecond: 100, Commits: 0.9060, ServerCPU: 1500, DatabaseCPU: 1860, Grown: 1376, WAL: 3161, Syncs: 0.8700},
-			{Servers: 1, PerSecond: 300, Commits: 0.6227, ServerCPU: 917, DatabaseCPU: 1003, Grown: 1286, WAL: 2955, Syncs: 0.5937},
-			{Servers: 1, PerSecond: 500, Commits: 0.3282, ServerCPU: 582, DatabaseCPU: 618, Grown: 1240, WAL: 2917, Syncs: 0.3084},
-			{Servers: 1, PerSecond: 1020, Full: true, Commits: 0.0101, ServerCPU: 296, DatabaseCPU: 328, Grown: 1268, WAL: 2080, Syncs: 0.0276},
-			{Servers: 3, PerSecond: 100, Commits: 0.9900, ServerCPU: 2340, DatabaseCPU: 1780, Grown: 1393, WAL: 3173, Syncs: 0.9200, BusMessages: 1.000, BusBytes: 1835},
-			{Servers: 3, PerSecond: 300, Commits: 0.4810, ServerCPU: 1383, DatabaseCPU: 1390, Grown: 1313, WAL: 2815, Syncs: 0.4633, BusMessages: 1.000, BusBytes: 1841},
-			{Servers: 3, PerSecond: 500, Commits: 0.1052, ServerCPU: 844, DatabaseCPU: 678, Grown: 1219, WAL: 2718, Syncs: 0.1070, BusMessages: 1.000, BusBytes: 1843},
-			{Servers: 3, PerSecond: 681, Full: true, Commits: 0.0304, ServerCPU: 480, DatabaseCPU: 430, Grown: 1207, WAL: 2030, Syncs: 0.0353, BusMessages: 1.000, BusBytes: 1857},
+			{Servers: 1, PerSecond: 100, Commits: 1.0155, ServerCPU: 1005, DatabaseCPU: 1070, Grown: 1446, WAL: 3236, Syncs: 0.9790},
+			{Servers: 1, PerSecond: 300, Commits: 1.0032, ServerCPU: 698, DatabaseCPU: 823, Grown: 1206, WAL: 3002, Syncs: 0.9690},
+			{Servers: 1, PerSecond: 500, Commits: 1.0018, ServerCPU: 498, DatabaseCPU: 580, Grown: 1221, WAL: 2991, Syncs: 1.0045},
+			{Servers: 1, PerSecond: 4694, Full: true, Commits: 0.0103, ServerCPU: 109, DatabaseCPU: 161, Grown: 1205, WAL: 2013, Syncs: 0.0104},
+			{Servers: 3, PerSecond: 100, Commits: 1.0415, ServerCPU: 1970, DatabaseCPU: 1345, Grown: 1409, WAL: 3219, Syncs: 1.0425, BusMessages: 1.000, BusBytes: 1839},
+			{Servers: 3, PerSecond: 300, Commits: 1.0150, ServerCPU: 1287, DatabaseCPU: 917, Grown: 1184, WAL: 3015, Syncs: 1.0013, BusMessages: 1.000, BusBytes: 1843},
+			{Servers: 3, PerSecond: 500, Commits: 1.0024, ServerCPU: 1040, DatabaseCPU: 771, Grown: 1237, WAL: 3005, Syncs: 0.9836, BusMessages: 1.000, BusBytes: 1844},
+			{Servers: 3, PerSecond: 3283, Full: true, Commits: 0.0302, ServerCPU: 249, DatabaseCPU: 186, Grown: 1238, WAL: 2026, Syncs: 0.0339, BusMessages: 1.000, BusBytes: 1861},
 		},
 	}
 }

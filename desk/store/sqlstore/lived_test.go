@@ -175,5 +175,6 @@ func lived() []life {
 		{rows: []string{`INSERT INTO spent (node, name, key, n, at) VALUES ('n1', 'chats 120', 'k', 1, 24)`}},
 		{rows: []string{`UPDATE node SET about = '{"name":"one"}' WHERE id = 'n1'`}},
 		{}, // collations of PostgreSQL
+		{indexes: []string{"spent_ticket_expires"}},
 	}
 }

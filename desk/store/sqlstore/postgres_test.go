@@ -111,7 +111,7 @@ func TestPostgresUsedByOlder(t *testing.T) {
 		o.URL = url
 		older := onPostgres(t, o)
 		if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
-			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 28`), tx.exec(`DROP TABLE offer`), tx.exec(`DROP TABLE spent`), tx.exec(`ALTER TABLE node DROP COLUMN about`))
+			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 28`), tx.exec(`DROP TABLE offer`), tx.exec(`DROP TABLE spent`), tx.exec(`ALTER TABLE node DROP COLUMN about`), tx.exec(`DROP INDEX spent_ticket_expires`))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -144,15 +144,30 @@ func TestPostgresRolls(t *testing.T) {
 	}
 	older := onPostgres(t, Options{URL: url, Several: true})
 	if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
-		return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 30`), tx.exec(`ALTER TABLE node DROP COLUMN about`))
+		return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 32`), tx.exec(`DROP INDEX spent_ticket_expires`))
 	}); err != nil {
 		t.Fatal(err)
 	}
+	r := rigOn(t, older)
+	works := func(when string) {
+		t.Helper()
+		if err := older.SetHere(t.Context(), []store.Here{{Contact: r.contact.ID}}); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if _, err := older.Claim(t.Context(), "work", time.Hour); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if there, err := older.Hot().Presences(t.Context()); err != nil || len(there) != 1 {
+			t.Errorf("%s: %v, %v", when, there, err)
+		}
+	}
+	works("before")
 	var from, to int
 	newer := onPostgres(t, Options{URL: url, Several: true, Migrating: func(a, b int) { from, to = a, b }})
-	if from != 30 || to != newest(all) {
+	if from != 32 || to != newest(all) {
 		t.Errorf("from %d to %d", from, to)
 	}
+	works("after")
 	for _, db := range []*DB{older, newer} {
 		if _, err := db.CreateSite(t.Context(), store.Site{Key: db.Node(), Name: "Shop"}); err != nil {
 			t.Error(err)
@@ -164,7 +179,7 @@ func TestPostgresRolls(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := onPostgres(t, Options{URL: url, Several: true}) // beside a newer one
-	if all, err := again.Cold().Sites(t.Context()); err != nil || len(all) != 2 {
+	if all, err := again.Cold().Sites(t.Context()); err != nil || len(all) != 3 {
 		t.Errorf("%d sites, %v", len(all), err)
 	}
 }

@@ -1,4 +1,3 @@
--- rolling: programs that know version 31 go on beside it.
 -- Names are compared by their bytes, as in all other tables. A comparison of columns with two collations finds by no index.
 ALTER TABLE bot_turn ALTER COLUMN node TYPE text COLLATE "C";
 ALTER TABLE lease ALTER COLUMN name TYPE text COLLATE "C", ALTER COLUMN holder TYPE text COLLATE "C";
