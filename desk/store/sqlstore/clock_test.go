@@ -12,7 +12,7 @@ func TestClockOfSlowAnswers(t *testing.T) {
 		c := &clock{began: time.Now(), machine: time.Now}
 		is := func(what string, off time.Duration) {
 			t.Helper()
-			if got := c.now().Sub(time.Now()); got != off {
+			if got := time.Until(c.now()); got != off {
 				t.Errorf("%s: off by %v, want %v", what, got, off)
 			}
 		}

@@ -1,8 +1,6 @@
 package desk
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"testing"
 
@@ -53,21 +51,6 @@ func (f *faulty) failBack() {
 	}
 }
 
-// checkFeed looks for places of the feed that nothing stands at.
-func checkFeed(ctx context.Context, t *testing.T, url string) {
-	t.Helper()
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	var rows, first, last, noted int64
-	err = db.QueryRowContext(ctx, `SELECT count(*), min(seq), max(seq), (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_last') FROM outbox`).Scan(&rows, &first, &last, &noted)
-	if err != nil || rows != last-first+1 || noted != last {
-		t.Errorf("the feed has %d rows from %d to %d, and its last one is %d: %v", rows, first, last, noted, err)
-	}
-}
-
 // TestNodesFailover: three servers under load, whose database fails over to its standby: the primary crashes, is cut off, or goes silent. Each server goes on by
 // itself, and in the end every message is stored once, as TestKillLosesNothing has it. Commits wait for the standby, so that it has what was acknowledged.
 func TestNodesFailover(t *testing.T) {
@@ -113,7 +96,7 @@ func TestNodesFailover(t *testing.T) {
 		}
 	}
 	checkLogs(ctx, t, web, account, all)
-	checkFeed(ctx, t, f.pair.URL())
+	checkTables(ctx, t, f.address())
 	for i := range f.all {
 		f.end(i).Stop()
 	}

@@ -24,6 +24,9 @@ var (
 	faultSeed = flag.Uint64("faults-seed", 0, "seed of the tests with faults; 0 = a new one")
 )
 
+// checkEvery is after how many rounds the tables are checked: that reads them whole.
+const checkEvery = 10
+
 // seeded is the randomness of a test with faults.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
@@ -42,7 +45,8 @@ type faulty struct {
 	data    []cables
 	buses   []*cable
 	between *bustest.Server
-	pair    *pgtest.Pair // nil = the database is that of all tests of the package
+	pair    *pgtest.Pair  // nil = the database is that of all tests of the package
+	address func() string // of the database
 }
 
 // startFaulty moves a new desk to a database, and starts servers on it.
@@ -54,7 +58,7 @@ func startFaulty(t *testing.T, n int, random *rand.Rand) (f *faulty, account []s
 		t.Fatal(err)
 	}
 	socket := filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432")
-	f = &faulty{random: random}
+	f = &faulty{random: random, address: func() string { return address }}
 	return f, f.begin(t, n, address, func() string { return socket })
 }
 
@@ -62,7 +66,7 @@ func startFaulty(t *testing.T, n int, random *rand.Rand) (f *faulty, account []s
 func startPaired(t *testing.T, n int, random *rand.Rand) (f *faulty, account []string) {
 	t.Helper()
 	pair := pgtest.StartPair(t)
-	f = &faulty{random: random, pair: pair}
+	f = &faulty{random: random, pair: pair, address: pair.URL}
 	return f, f.begin(t, n, pair.URL(), func() string { return pair.Socket(0) }, func() string { return pair.Socket(1) })
 }
 
@@ -148,8 +152,8 @@ func (f *faulty) strike() (what string, mend func()) {
 }
 
 // TestNodesFaults: three servers, of which always something fails by a seed: one is killed or hangs, is cut from the database or from the bus, in
-// one direction or both, or the bus is gone. With -faults the database crashes or fails over, too. Customers and an agent write meanwhile. In the end every message is stored once, as
-// TestKillLosesNothing has it.
+// one direction or both, or the bus is gone. With -faults the database crashes or fails over, too. Customers and an agent write meanwhile, and two agents take chats from each other. The
+// tables agree at any time, and in the end every message is stored once, as TestKillLosesNothing has it.
 func TestNodesFaults(t *testing.T) {
 	t.Parallel()
 	const customers, taken, open = 6, 3, 4
@@ -172,12 +176,14 @@ func TestNodesFaults(t *testing.T) {
 	agent := web.Agent(account[1], account[2])
 	defer agent.Close()
 	senders := gatherSenders(ctx, t, web, agent, customers, taken)
+	others := startRivals(ctx, t, f.base, f.address())
 	for round := 0; round < rounds || end.Err() == nil; round++ {
 		before := acked(senders)
 		what, mend := f.strike()
 		for _, s := range senders {
 			s.fill(open)
 		}
+		others.meet()
 		// Whoever is connected to the server in question may get no answer, and perhaps everybody is.
 		during := []time.Duration{300 * time.Millisecond, 3 * time.Second, 20 * time.Second}[min(f.random.IntN(10)/4, 2)]
 		if *faultTime == 0 {
@@ -189,12 +195,17 @@ func TestNodesFaults(t *testing.T) {
 		enough()
 		t.Logf("round %d: %s; %d acknowledgements meanwhile", round+1, what, acked(senders)-before)
 		mend()
+		if round%checkEvery == 0 {
+			checkTables(ctx, t, f.address())
+		}
 	}
+	others.stop(t)
 	for _, s := range senders {
 		if err := s.client.Flushed(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
+	checkTables(ctx, t, f.address())
 	checkLogs(ctx, t, web, account, senders)
 	for i := range f.all {
 		f.end(i).Stop()

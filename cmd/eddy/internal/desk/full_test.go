@@ -101,7 +101,7 @@ func testDiskFull(t *testing.T, url string, fill, free func(testing.TB)) {
 	}
 	c.ready(ctx)
 	checkLogs(ctx, t, web, account, all)
-	checkFeed(ctx, t, url)
+	checkTables(ctx, t, url)
 	for i := range c.all {
 		c.end(i).Stop()
 	}

@@ -75,6 +75,7 @@ func TestNodesLate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	checkTables(ctx, t, f.address())
 	checkLogs(ctx, t, at[0], account, all)
 	for i := range f.all {
 		f.end(i).Stop()
