@@ -98,7 +98,7 @@ func startRivals(ctx context.Context, t *testing.T, base func() string, url stri
 	ctx, r.cancel = context.WithCancel(ctx)
 	web := desktest.NewWeb(base)
 	t.Cleanup(web.CloseIdle)
-	for i := range 2 {
+	for range 2 {
 		c := web.Customer("demo")
 		t.Cleanup(c.Close)
 		conv, err := c.Open(ctx, "human")
@@ -106,6 +106,8 @@ func startRivals(ctx context.Context, t *testing.T, base func() string, url stri
 			t.Fatal(err)
 		}
 		r.chats = append(r.chats, conv)
+	}
+	for i := range 2 {
 		login := fmt.Sprint("rival", i)
 		out, errs, code := cmdtest.Run(t, "desk", "user", "add", login, "--capacity", "1", "--chats=false", "--data", t.TempDir(), "--store", url)
 		said := regexp.MustCompile(`password\s+(\S+)`).FindStringSubmatch(out)
@@ -116,11 +118,12 @@ func startRivals(ctx context.Context, t *testing.T, base func() string, url stri
 		t.Cleanup(own.CloseIdle)
 		agent := own.Agent(login, said[1])
 		t.Cleanup(agent.Close)
-		r.turns = append(r.turns, make(chan struct{}, 1))
+		turns := make(chan struct{}, 1)
+		r.turns = append(r.turns, turns)
 		r.done.Go(func() {
 			for {
 				select {
-				case <-r.turns[i]:
+				case <-turns:
 					r.turn(ctx, agent)
 				case <-ctx.Done():
 					return
