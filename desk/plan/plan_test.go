@@ -135,7 +135,7 @@ func TestPlanCarries(t *testing.T) {
 		}
 		before = p
 	}
-	if before.Shards < 1000 || before.Because == "one database is enough" {
+	if before.Shards < 100 || before.Because == "one database is enough" {
 		t.Errorf("100 million visitors: %+v", before)
 	}
 }

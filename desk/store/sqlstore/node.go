@@ -36,8 +36,8 @@ const (
 	stateColumns = `'agent', s.agent, s.status, NOT s.accepting, s.missed, s.gone_at, ` + sqlNodesOf + `'agent' AND p.id = s.agent), '') FROM agent_state s `
 	sqlStateOf   = `SELECT ` + stateColumns + `WHERE s.agent = ?`
 
-	sqlLost       = `SELECT t.id FROM bot_turn t` + sqlOpenTurns + `AND t.node NOT IN (SELECT id FROM node) ORDER BY t.id LIMIT ?`
-	sqlAdoptTurns = `UPDATE bot_turn SET node = ? WHERE id IN (` + sqlLost + `)`
+	sqlLost      = `SELECT t.id FROM bot_turn t` + sqlOpenTurns + `AND t.node NOT IN (SELECT id FROM node) LIMIT ?`
+	sqlAdoptTurn = `UPDATE bot_turn SET node = ? WHERE id = ?`
 )
 
 // Node implements store.Nodes.
@@ -232,10 +232,10 @@ func (db *DB) AdoptTurns(ctx context.Context) ([]string, error) {
 	}
 	return written(ctx, db, func(t *tx) ([]string, error) {
 		lost, err := all(t, func(s scanner) (id string, err error) { return id, s.Scan(&id) }, sqlLost, store.BuryRows)
-		if err != nil || len(lost) == 0 {
-			return nil, err
+		for i := 0; err == nil && i < len(lost); i++ {
+			err = t.exec(sqlAdoptTurn, t.me, lost[i])
 		}
-		return lost, t.exec(sqlAdoptTurns, t.me, store.BuryRows)
+		return lost, err
 	})
 }
 

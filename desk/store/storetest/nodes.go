@@ -243,8 +243,13 @@ func testLostTurns(t *testing.T, r *rig) {
 	r.beat(false, r)
 	adopt()
 	r.bury()
-	adopt(lost[:store.BuryRows]...)
-	adopt(lost[store.BuryRows:]...)
+	some, err := r.AdoptTurns(ctx)
+	r.must(err)
+	rest, err := r.AdoptTurns(ctx)
+	r.must(err)
+	if all := slices.Sorted(slices.Values(append(some, rest...))); len(some) != store.BuryRows || !slices.Equal(all, lost) {
+		t.Errorf("adopted %d and %d of %d", len(some), len(rest), len(lost))
+	}
 	adopt()
 	if got := pending(r); len(got) != 1+len(lost) || len(pending(other)) != 0 {
 		t.Errorf("pending %q and %q", got, pending(other))
