@@ -59,6 +59,9 @@ type Desk struct {
 	closeErr error // what could not be closed properly
 }
 
+// startWithin is how long a start waits for a database that is busy. A command waits two seconds only.
+const startWithin = 5 * time.Minute
+
 // Open creates or opens the data directory. If the last run did not end in order, it checks the database. On the first start it makes the demo site and an
 // agent account; see FirstLogin. Errors are one line that names the thing and the remedy.
 func Open(ctx context.Context, o Options) (*Desk, error) {
@@ -101,6 +104,8 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.WrapStore != nil {
 		d.store = d.o.WrapStore(db)
 	}
+	ctx, cancel := context.WithTimeout(ctx, startWithin) // checking and migrating take what they take
+	defer cancel()
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
@@ -254,6 +259,8 @@ func (d *Desk) AddAgent(ctx context.Context, login, name, password string, capac
 
 // Start listens, and returns once the server serves. Call it once. If it fails, Close the Desk.
 func (d *Desk) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
 	var err error
 	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: front.Workers, Queue: httpQueue, Dumper: d.o.Dumper, Logger: d.o.Logger})
 	if err != nil {

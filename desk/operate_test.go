@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/store"
@@ -148,4 +149,60 @@ func TestReadyHoldsFewReads(t *testing.T) {
 	}
 	close(s.free)
 	asked.Wait()
+}
+
+// busyAtStart is a store that tells until when the writes of a start may wait.
+type busyAtStart struct {
+	store.Store
+	mu    sync.Mutex
+	until map[string]time.Time // the latest deadline, by name
+}
+
+func (b *busyAtStart) asked(ctx context.Context, name string) {
+	until, _ := ctx.Deadline()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until[name] = until
+}
+
+// CreateSite implements store.Store.
+func (b *busyAtStart) CreateSite(ctx context.Context, s store.Site) (store.Site, error) {
+	b.asked(ctx, "CreateSite")
+	return b.Store.CreateSite(ctx, s)
+}
+
+// CreateAgent implements store.Store.
+func (b *busyAtStart) CreateAgent(ctx context.Context, a store.AgentAccount) (store.AgentAccount, error) {
+	b.asked(ctx, "CreateAgent")
+	return b.Store.CreateAgent(ctx, a)
+}
+
+// Secret implements store.Store.
+func (b *busyAtStart) Secret(ctx context.Context, name string) ([]byte, error) {
+	b.asked(ctx, "Secret "+name)
+	return b.Store.Secret(ctx, name)
+}
+
+// Reconcile implements store.Store.
+func (b *busyAtStart) Reconcile(ctx context.Context) (int, error) {
+	b.asked(ctx, "Reconcile")
+	return b.Store.Reconcile(ctx)
+}
+
+// TestStartWaitsForABusyDatabase: what a start writes waits for minutes, not for the two seconds of a command. Else servers that start again together, with all their clients, end.
+func TestStartWaitsForABusyDatabase(t *testing.T) {
+	o, b := testOptions(t), busyAtStart{until: make(map[string]time.Time)}
+	o.WrapStore = func(db store.Store) store.Store { b.Store = db; return &b }
+	minute := time.Now().Add(time.Minute)
+	d := openDesk(t, o)
+	if err := d.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range []string{"CreateSite", "CreateAgent", "Secret tickets", "Secret files", "Reconcile"} {
+		if until := b.until[name]; until.Before(minute) {
+			t.Errorf("%s may wait until %v, less than a minute", name, until)
+		}
+	}
 }

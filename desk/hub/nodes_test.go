@@ -287,7 +287,11 @@ func TestTwoHubsOffer(t *testing.T) {
 	lin, other := one.agent("lin"), two.agentClient(moe)
 	one.ok(lin.Connected(one.ctx))
 	two.ok(other.Connected(two.ctx))
-	one.waitFor("the agent to be known", func() bool { return one.theHub().Connected(moe.ID) })
+	one.waitFor("the agent to be known", func() bool {
+		one.hub.mu.Lock()
+		defer one.hub.mu.Unlock()
+		return one.hub.queue.roster.members[moe.ID] != nil && one.hub.sessions.agentThere(moe.ID)
+	})
 	conv := one.open(one.customer(), "human")
 	one.ok(lin.Take(one.ctx, conv))
 	told := 0

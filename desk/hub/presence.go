@@ -198,7 +198,10 @@ func (h *Hub) pulse(ctx context.Context) {
 			return
 		case <-fired:
 		}
-		if err := h.beat(ctx); err != nil && ctx.Err() == nil {
+		within, cancel := context.WithTimeout(ctx, beatEvery)
+		err := h.beat(within)
+		cancel()
+		if err != nil && ctx.Err() == nil {
 			h.o.Logger.Warn("desk: the other servers could not be told that this one lives", "err", err)
 		}
 	}
@@ -206,8 +209,6 @@ func (h *Hub) pulse(ctx context.Context) {
 
 // beat says once that this server lives. If the others do not know it, everybody who is connected is stored again.
 func (h *Hub) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, beatEvery)
-	defer cancel()
 	about := h.o.Self()
 	place, behind, longest := h.feed.standing()
 	about.Behind, about.Lag = behind, longest

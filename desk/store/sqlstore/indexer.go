@@ -44,7 +44,9 @@ func (x *indexer) stop() {
 
 func (x *indexer) run() {
 	var total int64
-	err := x.db.back.db.QueryRowContext(x.ctx, `SELECT count(*) FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file')`).Scan(&total)
+	err := x.insist(func() error {
+		return x.db.back.db.QueryRowContext(x.ctx, `SELECT count(*) FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file')`).Scan(&total)
+	})
 	if err != nil {
 		x.failed(err)
 		return
@@ -56,28 +58,37 @@ func (x *indexer) run() {
 	log := x.db.o.Logger
 	log.Info("store: older messages are being added to the search", "messages", total)
 	said := time.Now()
-	for failures := 0; x.left.Load() > 0; {
-		n, err := x.batch()
-		switch {
-		case x.ctx.Err() != nil:
+	for x.left.Load() > 0 {
+		var n int
+		err := x.insist(func() (err error) {
+			n, err = x.batch()
+			return err
+		})
+		if err != nil {
+			x.failed(err)
 			return
-		case err != nil:
-			if failures++; failures == indexAttempts || !x.wait(indexAgain) {
-				x.failed(err)
-				return
-			}
-			continue
-		case n < indexBatch: // that was the last one
-			x.left.Store(0)
 		}
-		failures = 0
-		left := x.left.Add(-int64(min(n, int(x.left.Load()))))
+		left := max(x.left.Load()-int64(n), 0)
+		if n < indexBatch { // that was the last one
+			left = 0
+		}
+		x.left.Store(left)
 		if time.Since(said) >= indexSay {
 			said = time.Now()
 			log.Info("store: older messages are being added to the search", "messages", total, "left", left)
 		}
 	}
 	log.Info("store: every message can be searched", "added", total)
+}
+
+// insist tries do a few times, with pauses.
+func (x *indexer) insist(do func() error) (err error) {
+	for range indexAttempts {
+		if err = do(); err == nil || !x.wait(indexAgain) {
+			return err
+		}
+	}
+	return err
 }
 
 func (x *indexer) failed(err error) {

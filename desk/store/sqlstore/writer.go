@@ -27,9 +27,9 @@ type writer struct {
 	finished chan []*op // committed groups, in order
 	others   chan int64 // holds the highest number of hear
 	idle     chan struct{}
-	busyFrom atomic.Int64            // UnixNano when the running transaction began, 0 = none runs
-	failed   atomic.Pointer[failure] // the last commit, if it failed
-	failures sample.Seldom           // of the log
+	busyFrom atomic.Pointer[time.Time] // when the running transaction began, nil = none runs
+	failed   atomic.Pointer[failure]   // the last commit, if it failed
+	failures sample.Seldom             // of the log
 }
 
 // failure is a commit that failed.
@@ -180,9 +180,10 @@ func (w *writer) writeLoop() {
 		if len(group) == 0 {
 			continue
 		}
-		w.busyFrom.Store(time.Now().UnixNano())
+		from := time.Now()
+		w.busyFrom.Store(&from)
 		w.commit(group)
-		w.busyFrom.Store(0)
+		w.busyFrom.Store(nil)
 		w.finished <- group
 	}
 }
@@ -204,7 +205,7 @@ func (w *writer) answerLoop() {
 	}
 }
 
-// hear takes note of what other processes have committed. Only one goroutine calls it.
+// hear takes note of what other processes have committed, up to last. Any goroutine may call it; it waits for none.
 func (w *writer) hear(last int64) {
 	for {
 		select {
@@ -280,8 +281,8 @@ const failureCounts = 10 * time.Second
 // Ready implements store.Store.
 func (db *DB) Ready() error {
 	now := time.Now()
-	if from := db.work.busyFrom.Load(); from != 0 && now.Sub(time.Unix(0, from)) > db.o.Wait {
-		return fmt.Errorf("store: a commit has been running for %v", now.Sub(time.Unix(0, from)).Round(time.Millisecond))
+	if from := db.work.busyFrom.Load(); from != nil && now.Sub(*from) > db.o.Wait {
+		return fmt.Errorf("store: a commit has been running for %v", now.Sub(*from).Round(time.Millisecond))
 	}
 	if f := db.work.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
 		return fmt.Errorf("store: the last commit failed: %w", db.on.explain(f.err))
