@@ -230,6 +230,11 @@ func checkSender(t *testing.T, s *sender, log []desktest.Frame) {
 	if len(stored) != len(s.sent) {
 		t.Errorf("%s: %d messages stored, %d sent", s.name, len(stored), len(s.sent))
 	}
+	for _, d := range s.client.Drops() {
+		if n, own := number[d.ClientID]; own {
+			t.Errorf("%s: message %d was refused for good at attempt %d: %v", s.name, n, d.Attempts, d.Err)
+		}
+	}
 	for _, a := range s.acks() {
 		if f, ok := stored[a.ClientID]; !ok || f.S != a.S || ids[a.ClientID] != a.ID {
 			t.Errorf("%s: %q was acknowledged as %s at %d and is stored as %q at %d", s.name, a.Body, a.ID, a.S, ids[a.ClientID], f.S)
