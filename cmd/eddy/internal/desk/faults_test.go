@@ -195,6 +195,9 @@ func TestNodesFaults(t *testing.T) {
 		enough()
 		t.Logf("round %d: %s; %d acknowledgements meanwhile", round+1, what, acked(senders)-before)
 		mend()
+		for _, s := range senders {
+			checkDrops(t, s)
+		}
 		if round%checkEvery == 0 {
 			checkTables(ctx, t, f.address())
 		}
