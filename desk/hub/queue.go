@@ -10,7 +10,7 @@ type queue struct {
 	router   *router
 	dir      *directory
 	roster   *roster
-	since    int64             // Unix milliseconds of Start
+	since    int64             // Unix milliseconds of Start, or of when this server began to lead the others
 	offers   map[string]*offer // by conversation
 	pace     map[string]*pace  // by group
 	counters map[counter]*counterState

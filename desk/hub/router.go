@@ -55,8 +55,12 @@ type duty struct {
 	lease store.Lease
 }
 
-// lead does this work until ctx ends.
+// lead does this work until ctx ends. Nobody may have led for long, because of the database: then nobody could come back, either, so whoever is away has his grace anew.
 func (r *router) lead(ctx context.Context) {
+	h := r.hub
+	h.mu.Lock()
+	h.queue.since = h.o.Now().UnixMilli()
+	h.mu.Unlock()
 	r.duty.Store(&duty{ctx, store.LeaseOf(ctx)})
 	r.wake()
 	<-ctx.Done()

@@ -208,6 +208,9 @@ func TestNodesFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, s := range senders {
+		checkDrops(t, s)
+	}
 	checkTables(ctx, t, f.address())
 	checkLogs(ctx, t, web, account, senders)
 	for i := range f.all {
