@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 var (
@@ -29,6 +30,8 @@ type LimitError struct {
 	What  string // what reached its limit
 	Limit int
 	Key   bool // the limit is that of one strand, key or owner; the pool may have room for others
+
+	RetryAfter time.Duration // when there may be room, as an adaptive pool sees it; 0 = unknown
 }
 
 // Error names the pool, what was at its limit, and the limit.

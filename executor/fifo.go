@@ -38,6 +38,18 @@ func (r *fifo[T]) pop() (v T, ok bool) {
 	return v, true
 }
 
+// popLast takes the newest item.
+func (r *fifo[T]) popLast() (v T, ok bool) {
+	if r.n == 0 {
+		return v, false
+	}
+	r.n--
+	p := &r.items[(r.head+r.n)&uint32(len(r.items)-1)]
+	var zero T
+	v, *p = *p, zero
+	return v, true
+}
+
 // peek returns the oldest item.
 func (r *fifo[T]) peek() (v T, ok bool) {
 	if r.n == 0 {

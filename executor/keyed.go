@@ -173,7 +173,7 @@ func (k *Keyed[K]) refuse(what string, limit int, key bool) error {
 	} else {
 		k.refused.total++
 	}
-	return &LimitError{k.pool.o.Name, what, limit, key}
+	return &LimitError{Pool: k.pool.o.Name, What: what, Limit: limit, Key: key}
 }
 
 // open returns an empty queue for key. k.mu is held.

@@ -63,7 +63,16 @@ func newPoolOf(o, defaults Options) (*Pool, error) {
 		ended:    make(chan struct{}),
 		staff:    staff{ids: make(map[uint64]struct{})},
 	}
-	p.limit(o.Workers, o.Queue)
+	if o.Adaptive == nil {
+		p.limit(o.Workers, o.Queue)
+		return p, nil
+	}
+	var err error
+	if p.adaptive, err = newAdaptive(&o); err != nil {
+		return nil, err
+	}
+	p.queue.ranks = new(ranks)
+	p.adapt(p.adaptive.o.Now())
 	return p, nil
 }
 

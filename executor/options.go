@@ -43,6 +43,9 @@ type Options struct {
 	// refuses it.
 	Policy Policy
 
+	// Adaptive makes the pool find its limit by itself; Workers is the upper bound then. nil = the limits stay as they are set.
+	Adaptive *Adaptive
+
 	// KeepAlive is how long a worker stays idle before it ends; it ends after twice that time at the latest. 0 means
 	// DefaultKeepAlive.
 	KeepAlive time.Duration

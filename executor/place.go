@@ -56,6 +56,7 @@ type Place struct {
 	pool  *Pool // while the runner runs on a worker
 	waits int   // calls of Leave without their Return
 	away  bool  // parked
+	left  bool  // has been parked
 	quit  bool
 	ready chan struct{} // closed when the line gives this runner a place
 }
@@ -126,15 +127,16 @@ func (p *Pool) occupy(r Runner) *Place {
 	}
 	pl := placed.Place()
 	pl.mu.Lock()
-	pl.pool, pl.waits, pl.quit = p, 0, false
+	pl.pool, pl.waits, pl.quit, pl.left = p, 0, false, false
 	pl.mu.Unlock()
 	return pl
 }
 
-// vacate follows the end of the runner. If the runner ended without a place, its worker counts beyond the limit, and
-// ends unless somebody leaves a place meanwhile.
-func (pl *Place) vacate() {
+// vacate follows the end of the runner, and returns whether it has been parked. If the runner ended without a place, its
+// worker counts beyond the limit, and ends unless somebody leaves a place meanwhile.
+func (pl *Place) vacate() (left bool) {
 	pl.mu.Lock()
+	left = pl.left
 	if pl.away {
 		pl.pool.mu.Lock()
 		pl.pool.unpark(pl)
@@ -142,13 +144,17 @@ func (pl *Place) vacate() {
 	}
 	pl.pool = nil
 	pl.mu.Unlock()
+	return left
 }
 
 // park gives the place of a runner to others. pl.mu is held.
 func (p *Pool) park(pl *Place) {
 	k := &p.parking
 	p.mu.Lock()
-	pl.away = true
+	pl.away, pl.left = true, true
+	if p.adaptive != nil {
+		p.adaptive.c.Leave(p.adaptive.o.Now())
+	}
 	k.now.Add(1)
 	k.left.Add(1)
 	if pl.Owner != nil {
@@ -168,7 +174,7 @@ func (p *Pool) passOn() {
 	p.admit()
 	told := p.offer()
 	next := p.call()
-	p.mu.Unlock()
+	p.unlock()
 	next.look()
 	tellAll(told)
 }
@@ -177,6 +183,9 @@ func (p *Pool) passOn() {
 func (p *Pool) unpark(pl *Place) {
 	k := &p.parking
 	pl.away = false
+	if p.adaptive != nil {
+		p.adaptive.c.Begin(p.adaptive.o.Now())
+	}
 	k.now.Add(-1)
 	if pl.Owner != nil {
 		if k.owners[pl.Owner]--; k.owners[pl.Owner] == 0 {
@@ -258,10 +267,10 @@ func (p *Pool) crowd(pl *Place) *LimitError {
 	switch {
 	case free <= 0:
 		k.crowded.Add(1)
-		return &LimitError{p.o.Name, "the number of parked runners", p.o.Parked, false}
+		return &LimitError{Pool: p.o.Name, What: "the number of parked runners", Limit: p.o.Parked}
 	case k.owners[pl.Owner]*ownersPart >= free:
 		k.crowded.Add(1)
-		return &LimitError{p.o.Name, "an owner's share of the parked runners", k.owners[pl.Owner], true}
+		return &LimitError{Pool: p.o.Name, What: "an owner's share of the parked runners", Limit: k.owners[pl.Owner], Key: true}
 	}
 	return nil
 }

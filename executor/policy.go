@@ -84,7 +84,7 @@ func (p *Pool) overflow(r Runner) error {
 		p.run(r)
 		return nil
 	case discardOldest:
-		old, ok := p.queue.remove(oldestLimit, func(r Runner) bool { return !kept(r) })
+		old, ok := p.queue.plain.remove(oldestLimit, func(r Runner) bool { return !kept(r) })
 		if !ok {
 			defer p.mu.Unlock()
 			return p.refuse()

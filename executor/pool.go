@@ -31,12 +31,13 @@ type Stats struct {
 	Discarded uint64 // runners dropped by Discard or DiscardOldest
 	Waited    uint64 // submissions that waited for room, of which those that got none are in Rejected too
 	Panics    uint64 // panics recovered
+	Shed      uint64 // runners that an adaptive pool took and refused before they ran
 
 	Parked  int    // runners that have begun and wait without a worker's place, see Place
 	Left    uint64 // times that a runner left its place
 	Crowded uint64 // runners refused because of Options.Parked, or because of their owner's share of it
 
-	MaxWorkers int // this and MaxQueue are the limits of Options or Resize; with a MaxQueue of 0 none waits
+	MaxWorkers int // this and MaxQueue are the limits of Options or Resize, or what an adaptive pool has found; with a MaxQueue of 0 none waits
 	MaxQueue   int
 	MaxParked  int // with 0 none parks
 }
@@ -65,15 +66,16 @@ type Pool struct {
 
 	mu      sync.Mutex
 	o       Options // only the limits in them change
-	full    error
+	full    *LimitError
 	state   state
-	queue   fifo[Runner]
+	queue   backlog
 	waiters fifo[*waiter]
 	line    list.List[Room] // that wait for room, first come first told
 	staff   staff
 	alarm   alarm
 
-	parking parking
+	parking  parking
+	adaptive *adaptive // nil = the limits are fixed
 
 	held  int             // keys that wait for a done call
 	sim   simhook.Workers // nil = workers are goroutines
@@ -131,7 +133,7 @@ func (p *Pool) Submit(r Runner) error {
 func (p *Pool) submit(r Runner) error {
 	err := p.enqueue(r)
 	w := p.call()
-	p.mu.Unlock()
+	p.unlock()
 	w.look()
 	return err
 }
@@ -145,7 +147,7 @@ func (p *Pool) submitTurn(r Runner) error {
 // enqueueQuietly is Submit without calling a worker, see Wake.
 func (p *Pool) enqueueQuietly(r Runner) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	return p.enqueue(r)
 }
 
@@ -185,6 +187,10 @@ func (p *Pool) Limits() (workers, queue int) {
 // Stats returns the numbers of the pool without locking it.
 func (p *Pool) Stats() Stats {
 	workers := p.workers.Load()
+	var shed uint64
+	if p.adaptive != nil {
+		shed = p.adaptive.shed.Load()
+	}
 	return Stats{
 		Workers:   int(workers),
 		Running:   int(max(workers-p.resting.Load(), 0)),
@@ -197,6 +203,7 @@ func (p *Pool) Stats() Stats {
 		Discarded: p.counts.discarded.Load(),
 		Waited:    p.counts.waited.Load(),
 		Panics:    p.counts.panics.Load(),
+		Shed:      shed,
 
 		Parked:  int(p.parking.now.Load()),
 		Left:    p.parking.left.Load(),
@@ -264,7 +271,11 @@ func (p *Pool) enqueue(r Runner) error {
 	if p.state != open {
 		return ErrClosed
 	}
-	if !p.room() {
+	if p.adaptive != nil {
+		if err := p.admits(r); err != nil {
+			return err
+		}
+	} else if !p.room() {
 		p.exhaust()
 		return p.refuse()
 	}
@@ -278,7 +289,11 @@ func (p *Pool) enqueue(r Runner) error {
 }
 
 func (p *Pool) push(r Runner) {
-	p.queue.push(r)
+	if s, ok := p.sheddable(r); ok {
+		p.wait(s)
+	} else {
+		p.queue.plain.push(r)
+	}
 	p.queued.Add(1)
 	p.counts.submitted.Add(1)
 }
@@ -340,6 +355,9 @@ func (p *Pool) stop(to state) (left []Runner) {
 			left = append(left, r)
 		}
 		p.queued.Store(0)
+		if p.adaptive != nil {
+			p.adaptive.rest()
+		}
 	}
 	last := p.call() // for runners that were queued without waking a worker
 	ending := p.staff.idle

@@ -5,7 +5,8 @@ import "fmt"
 // Resize changes Options.Workers and Options.Queue of a pool that may be at work. 0 leaves a limit as it is, and HandOff
 // means no queue. Work that was taken is kept. Workers above the new limit finish what they run and then end. Above a
 // smaller queue, nothing new is taken until the queue is short enough. A core larger than the workers shrinks with them;
-// that of a limited pool follows them. A closed pool answers ErrClosed. Any goroutine; Resize does not block.
+// that of a limited pool follows them. Of an adaptive
+// pool only the queue can be changed. A closed pool answers ErrClosed. Any goroutine; Resize does not block.
 func (p *Pool) Resize(workers, queue int) error {
 	if field, v, ok := checkLimits(workers, queue); !ok {
 		return fmt.Errorf("executor: Resize: %s is %d, outside its range", field, v)
@@ -14,6 +15,10 @@ func (p *Pool) Resize(workers, queue int) error {
 	if p.state != open {
 		p.mu.Unlock()
 		return ErrClosed
+	}
+	if p.adaptive != nil && workers != 0 {
+		p.mu.Unlock()
+		return fmt.Errorf("executor: Resize: Workers is %d, but pool %q is adaptive and finds its limit itself", workers, p.o.Name)
 	}
 	if workers == 0 {
 		workers = p.o.Workers

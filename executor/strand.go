@@ -74,7 +74,7 @@ func (s *Strand[T]) Enqueue(v T) (wake bool, err error) {
 	}
 	if s.queue.len() >= s.bound {
 		s.pool.counts.rejected.Add(1)
-		return false, &LimitError{s.pool.o.Name, "a strand", s.bound, true}
+		return false, &LimitError{Pool: s.pool.o.Name, What: "a strand", Limit: s.bound, Key: true}
 	}
 	s.queue.push(v)
 	if s.active {

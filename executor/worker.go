@@ -15,6 +15,9 @@ type worker struct {
 	pool *Pool
 	next chan bool
 	cpu  int // to run on, -1 for any
+
+	begun time.Time // with what it runs, in an adaptive pool
+	timed bool      // its time counts there
 }
 
 // look tells the worker that call returned, if there is one, to look at the queue.
@@ -94,7 +97,7 @@ func (w *worker) run(id uint64, r Runner) {
 		at = w.pool.occupy(r)
 		w.pool.run(r)
 		if at != nil {
-			at.vacate()
+			w.timed = !at.vacate() && w.timed
 			at = nil
 		}
 		if w.pool.o.Around != nil {
@@ -139,6 +142,9 @@ func (w *worker) following() Runner {
 		w.pool.sim.Pause()
 	}
 	w.pool.mu.Lock()
+	if w.pool.adaptive != nil {
+		w.pool.finished(w)
+	}
 	return w.take()
 }
 
@@ -159,7 +165,7 @@ func (w *worker) take() Runner {
 			next.look()
 			return nil
 		}
-		r, ok := p.queue.pop()
+		r, ok := p.next()
 		if ok {
 			p.queued.Add(-1)
 			if p.parking.row > 0 {
@@ -169,6 +175,9 @@ func (w *worker) take() Runner {
 			r, ok = p.handOver()
 		}
 		if ok {
+			if p.adaptive != nil {
+				p.adaptive.began(w, r)
+			}
 			p.passOn()
 			return r
 		}
@@ -176,7 +185,7 @@ func (w *worker) take() Runner {
 			p.leave(1)
 			told := p.offer()
 			p.endIfDone()
-			p.mu.Unlock()
+			p.unlock()
 			tellAll(told)
 			return nil
 		}
@@ -184,7 +193,7 @@ func (w *worker) take() Runner {
 		p.resting.Store(int64(len(p.staff.idle)))
 		p.setTimer()
 		told := p.offer()
-		p.mu.Unlock()
+		p.unlock()
 		tellAll(told)
 		if !<-w.next {
 			return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 // decoder is the first handler of every connection, and all connections share
@@ -153,7 +154,7 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 		ctx.FireRead(msg)
 		return nil
 	}
-	if err := ex.pool.Submit(ex); err != nil {
+	if err := ex.to.Pool.Submit(ex); err != nil {
 		d.f.stats.busy.Add(1)
 		ex.sc.refuseBusy(ex)
 	}
@@ -165,7 +166,7 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 func (sc *serverConn) refuseBusy(ex *exchange) {
 	ex.rest.closing = ex.rest.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
-	ex.rest.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + retryAfter + "\r\n", ex.rest.closing, ex.w.isHead})
+	ex.rest.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + httpserve.RetryAfter(ex.to.Pool) + "\r\n", ex.rest.closing, ex.w.isHead})
 	ex.settle()
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/httpserve"
+	"github.com/go-eddy/eddy/limit"
 )
 
 // exchange is one request and its response. The loop makes it, a worker of the
@@ -20,7 +22,7 @@ type exchange struct {
 	f    *Factory
 	sc   *serverConn
 	conn *eddy.Conn
-	pool *executor.Pool // runs the handler
+	to   Route // its pool and class
 	req  *http.Request
 	w    response
 	ctx  requestContext
@@ -88,7 +90,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.req.Body = http.NoBody
 	ex.w.init(ex)
 	to := sc.f.route(ex.req)
-	ex.pool = to.Pool
+	ex.to = to
 	if h.hasBody() {
 		if err := ex.initBody(h, to); err != nil {
 			ex.ctx.Cancel()
@@ -154,11 +156,25 @@ func (ex *exchange) Run() {
 }
 
 // Drop implements executor.Job: it answers a request whose pool was stopped before it could run.
-func (ex *exchange) Drop() {
+func (ex *exchange) Drop() { ex.drop(true) }
+
+// Shed implements executor.Sheddable: it answers a request whose pool is adaptive and does not run it after all. A body that may still come ends the connection.
+func (ex *exchange) Shed(error) { ex.drop(ex.body != nil || !ex.keepAlive || !ex.http11) }
+
+// Class implements executor.Sheddable.
+func (ex *exchange) Class() limit.Class { return ex.to.Class }
+
+// Due implements executor.Sheddable.
+func (ex *exchange) Due() time.Time {
+	by, _ := ex.ctx.Deadline()
+	return by
+}
+
+func (ex *exchange) drop(closing bool) {
 	ex.f.stats.busy.Add(1)
 	if ex.tryAbort() {
-		ex.rest.out = ex.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + retryAfter + "\r\n", true, ex.w.isHead})
-		ex.rest.closing = true
+		ex.rest.out = ex.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + httpserve.RetryAfter(ex.to.Pool) + "\r\n", closing, ex.w.isHead})
+		ex.rest.closing = closing
 	}
 	ex.ctx.Cancel()
 	ex.finish()

@@ -28,16 +28,12 @@ func Wait(ctx context.Context, f func()) { httpserve.Wait(ctx, f) }
 // Place implements executor.Placed.
 func (ex *exchange) Place() *executor.Place { return &ex.place }
 
-// The answer to a client whose request does not begin because of a full pool.
-const (
-	busyText   = "the server is busy"
-	retryAfter = "1"
-)
+const busyText = "the server is busy" // to a client whose request does not begin because of a full pool
 
 // tooMany answers 503, on the request's worker, to a request that must not begin because too many are parked.
 func (ex *exchange) tooMany() {
 	ex.f.stats.busy.Add(1)
-	ex.w.Header().Set("Retry-After", retryAfter)
+	ex.w.Header().Set("Retry-After", httpserve.RetryAfter(ex.to.Pool))
 	http.Error(&ex.w, busyText, http.StatusServiceUnavailable)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 )
 
 // Route is the answer of Options.Route for one request. The zero value stands for the pool of NewHandler and a streamed body.
@@ -13,6 +14,10 @@ type Route struct {
 	// Pool runs the handler. When the pool is full the request is answered 503; requests of other pools are not affected.
 	// The server ends a pool only if Server.Pools has it. nil = the pool of NewHandler.
 	Pool *executor.Pool
+
+	// Class says how much the request matters to an adaptive pool, see executor.Adaptive. Believe what a client says of itself only where clients are trusted. The
+	// zero value is limit.Critical.
+	Class limit.Class
 
 	// Await is the longest body in bytes that is read before the handler starts. A client that stalls then holds its
 	// connection, for BodyTimeout at most, and no worker. The bytes count as input in Server.MemoryBudget until the request

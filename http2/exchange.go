@@ -9,14 +9,16 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/internal/httpserve"
+	"github.com/go-eddy/eddy/limit"
 )
 
 // exchange is a request and its response as the handler sees them. The loop makes it, and a worker of the pool runs the
 // handler on it.
 type exchange struct {
 	st    *stream
-	pool  *executor.Pool // runs the handler
+	to    http1.Route // its pool and class
 	req   *http.Request
 	w     response
 	ctx   requestContext
@@ -109,7 +111,7 @@ func (ex *exchange) Run() {
 		return
 	case ex.place.Crowded():
 		ex.st.sc.f.stats.busy.Add(1)
-		ex.w.Header().Set("Retry-After", "1")
+		ex.w.Header().Set("Retry-After", httpserve.RetryAfter(ex.to.Pool))
 		http.Error(&ex.w, busyText, http.StatusServiceUnavailable)
 	case ex.req.RequestURI == "*":
 	default:
@@ -121,7 +123,19 @@ func (ex *exchange) Run() {
 }
 
 // Drop implements executor.Job: it answers a request whose pool was stopped before it could run.
-func (ex *exchange) Drop() {
+func (ex *exchange) Drop() { ex.Shed(executor.ErrClosed) }
+
+// Class implements executor.Sheddable.
+func (ex *exchange) Class() limit.Class { return ex.to.Class }
+
+// Due implements executor.Sheddable.
+func (ex *exchange) Due() time.Time {
+	by, _ := ex.ctx.Deadline()
+	return by
+}
+
+// Shed implements executor.Sheddable: it answers a request that its pool does not run after all.
+func (ex *exchange) Shed(error) {
 	st, f := ex.st, ex.st.sc.f
 	f.stats.busy.Add(1)
 	if st.out.take(handler) {
@@ -181,7 +195,7 @@ func (sc *serverConn) answer(st *stream, status int, text string) {
 	}
 	head, body := sc.f.refusal(st, status, text)
 	if st.retryAfter {
-		head.list = append(head.list, hpack.HeaderField{Name: "retry-after", Value: "1"})
+		head.list = append(head.list, hpack.HeaderField{Name: "retry-after", Value: httpserve.RetryAfter(st.to.Pool)})
 	}
 	if st.w.isHead {
 		body = nil

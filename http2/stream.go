@@ -109,7 +109,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 		}
 		to = sc.f.route(st.req)
 	}
-	st.pool = to.Pool
+	st.to = to
 	most := sc.f.opts.MaxBody
 	if head.method == http.MethodConnect {
 		most, to.Await = -1, 0 // a tunnel
@@ -171,7 +171,7 @@ func (sc *serverConn) run(st *stream) *ConnError {
 		st.exchange.Run()
 		return nil
 	}
-	if err := st.pool.Submit(&st.exchange); err != nil {
+	if err := st.to.Pool.Submit(&st.exchange); err != nil {
 		st.returned = true
 		sc.running--
 		sc.f.stats.busy.Add(1)

@@ -15,7 +15,7 @@ type (
 var (
 	poolTable = expo.Table[poolStats]{
 		expo.Level("eddy_pool_workers", "Goroutines of the pool.", func(s *poolStats) int { return s.Workers }),
-		expo.Level("eddy_pool_workers_limit", "The most goroutines the pool may have.", func(s *poolStats) int { return s.MaxWorkers }),
+		expo.Level("eddy_pool_workers_limit", "The most goroutines the pool may have; of an adaptive pool what it has found.", func(s *poolStats) int { return s.MaxWorkers }),
 		expo.Level("eddy_pool_running", "Workers that run something.", func(s *poolStats) int { return s.Running }),
 		expo.Level("eddy_pool_queued", "Work that waits for a worker.", func(s *poolStats) int { return s.Queued }),
 		expo.Level("eddy_pool_queue_limit", "Bound of the queue; 0 is a pool in which nothing waits.", func(s *poolStats) int { return s.MaxQueue }),
@@ -26,6 +26,7 @@ var (
 		expo.Count("eddy_pool_submitted_total", "Work taken; each further turn of a strand or key counts again.", func(s *poolStats) uint64 { return s.Submitted }),
 		expo.Count("eddy_pool_completed_total", "Work that ended, by panic too.", func(s *poolStats) uint64 { return s.Completed }),
 		expo.Count("eddy_pool_rejected_total", "Work refused because a limit of the pool, a strand or a key was reached.", func(s *poolStats) uint64 { return s.Rejected }),
+		expo.Count("eddy_pool_shed_total", "Work that an adaptive pool took and refused before it began: it waited too long, came too late, or mattered less than other work.", func(s *poolStats) uint64 { return s.Shed }),
 		expo.Count("eddy_pool_exhausted_total", "Submissions for which the pool had no room, whatever its policy made of them.", func(s *poolStats) uint64 { return s.Exhausted }),
 		expo.Count("eddy_pool_caller_ran_total", "Work that ran on the goroutine that submitted it.", func(s *poolStats) uint64 { return s.CallerRan }),
 		expo.Count("eddy_pool_discarded_total", "Work dropped by the policies that discard.", func(s *poolStats) uint64 { return s.Discarded }),

@@ -9,6 +9,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/list"
+	"github.com/go-eddy/eddy/limit"
 )
 
 // call is one request that a Responder has taken, and the job of its pool. The winner of claim decides the end of the
@@ -126,13 +127,32 @@ func (c *call[Req]) failed(v any) error {
 }
 
 // Drop implements executor.Job: it ends a request whose pool was stopped before it could run, on the goroutine that stopped it.
-func (c *call[Req]) Drop() {
+func (c *call[Req]) Drop() { c.Shed(executor.ErrClosed) }
+
+// Shed implements executor.Sheddable: it answers a request whose pool is adaptive and does not run it after all.
+func (c *call[Req]) Shed(err error) {
 	if c.claim() {
 		c.flow.r.rejected.Add(1)
 		c.ctx.end(context.Canceled)
-		c.makeAnswer(nil, executor.ErrClosed)
+		c.makeAnswer(nil, err)
 	}
 	c.flow.deliver(c)
+}
+
+// Class implements executor.Sheddable.
+func (c *call[Req]) Class() limit.Class {
+	if c.flow.r.o.Class == nil {
+		return limit.Critical
+	}
+	return c.flow.r.o.Class(c.req)
+}
+
+// Due implements executor.Sheddable. A call that has been answered already is not run.
+func (c *call[Req]) Due() time.Time {
+	if c.claimed.Load() {
+		return time.Unix(0, 0)
+	}
+	return c.due
 }
 
 // makeAnswer makes the message for the connection. Its bytes count as queued there from here on.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 )
 
 // Errors that Options.Answer is given in place of a result. Further ones are executor.ErrRejected for a full
@@ -40,6 +41,9 @@ type Options[Req any] struct {
 	// on the loop, where it must not block. With an error the request is not run but answered with that error. nil = Pool
 	// runs all.
 	Route func(req Req) (pool *executor.Pool, err error)
+	// Class says how much a request matters to a pool that is adaptive, see executor.Adaptive. The pool may call Class several times, on any goroutine, until
+	// the request runs; the result must be the same. nil = all are limit.Critical.
+	Class func(req Req) limit.Class
 	// Done is called once for each request that Route let pass, after its answer and the return of its function, before
 	// the request is released. Done runs on the loop or, if the connection has ended, on a worker or the goroutine that
 	// stops the pool. nil = no call.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
@@ -116,6 +117,10 @@ func (g *grpcPort) follow(h http2.Head) http2.Followed {
 	if m.stream == nil {
 		to.Await = g.limit + grpcwire.PrefixLen
 		to.Within = cmp.Or(g.p.o.ReadTimeout, frame.DefaultReadTimeout)
+	}
+	if to.Class = c.target.reg.class; g.p.o.TrustClass {
+		said, _ := c.meta.Get(limit.Field)
+		to.Class = c.target.classOf(said)
 	}
 	if to.Pool = c.target.pool; to.Pool == nil {
 		to.OnLoop = m.stream == nil // who streams waits
@@ -223,6 +228,9 @@ func (c *grpcCall) Refused(w *http1.LoopResponse, status int, why string) {
 	switch status {
 	case http.StatusServiceUnavailable:
 		s.Code, s.RetryAfter = CodeResourceExhausted, c.g.p.srv.o.RetryAfter
+		if c.target != nil && c.target.pool != nil {
+			s.RetryAfter = cmp.Or(c.target.pool.RetryAfter(), s.RetryAfter)
+		}
 	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
 		s.Code = CodeDeadlineExceeded
 	case http.StatusRequestEntityTooLarge:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
@@ -50,6 +51,32 @@ func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 	t.reg.calls.Add(1)
 	f.Tag = t
 	return t.pool, nil
+}
+
+// class returns how much a request matters. Any goroutine.
+func (p *port) class(f *frame.Frame) limit.Class {
+	t, ok := f.Tag.(*target)
+	if !ok {
+		return limit.Critical
+	}
+	if p.o.TrustClass {
+		if head, err := payload.ParsePrefix(f.Payload); err == nil {
+			for key, value := range head.Meta.All() {
+				if string(key) == limit.Field {
+					return t.classOf(string(value))
+				}
+			}
+		}
+	}
+	return t.reg.class
+}
+
+// classOf returns the class of a call that says so of itself, that of its service if it says nothing that is one.
+func (t *target) classOf(said string) limit.Class {
+	if c, ok := limit.ParseClass(said); ok {
+		return c
+	}
+	return t.reg.class
 }
 
 func badRequest(err error) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 )
 
 // Isolation says which services share a pool. docs/rpc.md compares the default with Dubbo's.
@@ -42,6 +43,7 @@ type registration struct {
 	options   *PoolOptions   // of WithPoolOptions
 	builtIn   bool           // one of the server's own: isolation and dispatcher do not apply
 	onLoop    bool
+	class     limit.Class
 	limit     int64 // calls in flight, 0 = none
 	full      error // the answer beyond limit
 	serving   atomic.Bool

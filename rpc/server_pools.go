@@ -52,6 +52,7 @@ type PoolOptions struct {
 	Threads     int           // calls that run at once, at most
 	CoreThreads int           // workers that stay however long they are idle
 	Queue       int           // calls that wait for a worker, at most
+	Adaptive    bool          // the pool finds by itself how many calls to run at once, at most Threads, and refuses by class what it cannot serve in time; see executor.Adaptive. Queue is executor.DefaultQueue then if it is 0
 	KeepAlive   time.Duration // how long a worker above CoreThreads stays idle; 0 = 60 s. A fixed pool for which it is set shrinks to CoreThreads
 }
 
@@ -85,8 +86,13 @@ func (o PoolOptions) build(e executor.Options) (*executor.Pool, error) {
 // settings translates the options for package executor, whose defaults are others.
 func (o PoolOptions) settings(e executor.Options) executor.Options {
 	e.Workers, e.Core, e.Queue, e.KeepAlive = o.Threads, o.CoreThreads, o.Queue, o.KeepAlive
+	if o.Adaptive {
+		e.Adaptive = &executor.Adaptive{}
+	}
 	switch {
 	case e.Queue > 0:
+	case o.Adaptive:
+		e.Queue = executor.DefaultQueue
 	case o.Kind == PoolEager:
 		e.Queue = 1
 	default:

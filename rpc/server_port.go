@@ -38,6 +38,10 @@ type PortOptions struct {
 	Ordering responder.Ordering
 	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
 
+	// TrustClass lets calls say in the metadata limit.Field how much they matter. Set it only where every client is trusted, because anybody else would call himself
+	// critical. Without it the field is like any other metadata.
+	TrustClass bool
+
 	MaxPayload  int           // of requests and responses; 0 = frame.DefaultMaxPayload
 	MaxResponse int           // of responses by gRPC and ProtocolWeb; 0 = MaxPayload
 	ReadTimeout time.Duration // from the first byte of a frame to its last; 0 = frame.DefaultReadTimeout, negative = none
@@ -125,6 +129,7 @@ func (p *port) build() error {
 	}
 	p.frames, err = frame.NewServer(frame.Options{
 		Route:       p.route,
+		Class:       p.class,
 		Done:        done,
 		Value:       callValue,
 		Append:      p.srv.handle,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
@@ -60,6 +61,18 @@ func Timeout(d time.Duration) RegisterOption {
 			return fmt.Errorf("Timeout of %v: it must not be negative", d)
 		}
 		r.timeout = d
+		return nil
+	}
+}
+
+// Class says how much the calls of the service matter to pools that are adaptive, see PoolOptions.Adaptive. Without it they are limit.Critical. Calls on a port with
+// PortOptions.TrustClass may say otherwise.
+func Class(c limit.Class) RegisterOption {
+	return func(r *registration) error {
+		if !c.Valid() {
+			return fmt.Errorf("Class of %v: it must be one of those of package limit", c)
+		}
+		r.class = c
 		return nil
 	}
 }

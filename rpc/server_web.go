@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 	"github.com/go-eddy/eddy/rpc/internal/webwire"
 )
@@ -49,6 +50,9 @@ func (h *webPort) route(r *http.Request) (to http1.Route) {
 		return to
 	}
 	to.Pool = t.pool // nil is the port's
+	if to.Class = t.reg.class; h.g.p.o.TrustClass {
+		to.Class = t.classOf(r.Header.Get(limit.Field))
+	}
 	// A body that is too long is not awaited, so that the client is told by its own protocol.
 	if longest := 4 * (h.g.limit + grpcwire.PrefixLen + 2) / 3; t.method.stream == nil && r.ContentLength <= int64(longest) {
 		to.Await = longest // base64 is as much longer

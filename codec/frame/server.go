@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/responder"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	// Route chooses, on the loop, the pool that runs a request. A nil pool is the loop itself, where Handle must not block.
 	// With an error the request is not run, and is answered as if Handle had returned the error. See responder.Options.
 	Route func(req *Frame) (*executor.Pool, error)
+	// Class says how much a request matters to an adaptive pool. See responder.Options.
+	Class func(req *Frame) limit.Class
 	// Done is called once for each request that Route let pass, when the request is over. See responder.Options.
 	Done func(req *Frame)
 	// Value returns the values of a request's context. See responder.Options.
@@ -86,6 +89,7 @@ func NewServer(o Options) (*Server, error) {
 	s.responder, err = responder.New(responder.Options[*Frame]{
 		Pool:     o.Pool,
 		Route:    o.Route,
+		Class:    o.Class,
 		Done:     o.Done,
 		Value:    o.Value,
 		Run:      s.run,
@@ -108,11 +112,11 @@ func (s *Server) Configure(srv *eddy.Server) {
 	if srv.BackpressureTimeout == 0 {
 		srv.BackpressureTimeout = DefaultBackpressureTimeout
 	}
-	srv.ReadTimeout = limit(s.o.ReadTimeout, DefaultReadTimeout)
-	srv.IdleTimeout = limit(s.o.IdleTimeout, DefaultIdleTimeout)
+	srv.ReadTimeout = within(s.o.ReadTimeout, DefaultReadTimeout)
+	srv.IdleTimeout = within(s.o.IdleTimeout, DefaultIdleTimeout)
 }
 
-func limit(d, def time.Duration) time.Duration {
+func within(d, def time.Duration) time.Duration {
 	switch {
 	case d == 0:
 		return def
@@ -231,6 +235,9 @@ func (s *Server) status(err error) StatusError {
 			e := StatusError{Status: known.status, Message: known.message}
 			if known.advised {
 				e.RetryAfter = s.o.RetryAfter
+			}
+			if full, ok := errors.AsType[*executor.LimitError](err); ok && full.RetryAfter > 0 {
+				e.RetryAfter = full.RetryAfter
 			}
 			return e
 		}

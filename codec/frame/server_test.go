@@ -481,7 +481,7 @@ func TestDeadlines(t *testing.T) {
 		if srv.ReadTimeout != 10*time.Second || srv.IdleTimeout != 5*time.Minute {
 			t.Errorf("%v, %v", srv.ReadTimeout, srv.IdleTimeout)
 		}
-		if limit(-1, time.Second) != 0 || limit(2, time.Second) != 2 {
+		if within(-1, time.Second) != 0 || within(2, time.Second) != 2 {
 			t.Error("limits")
 		}
 	})

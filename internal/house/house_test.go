@@ -31,6 +31,7 @@ var layers = map[string]layer{
 	"internal/meter":           {rank: -1, core: true},
 	"internal/reactor":         {rank: 1, core: true},
 	"internal/accept":          {rank: 2, core: true},
+	"limit":                    {rank: 1, core: true},
 	"ring":                     {rank: 1, core: true},
 	"buf":                      {rank: 2, core: true},
 	"internal/transport":       {rank: 2, peers: true, core: true}, // buf is a peer

@@ -28,6 +28,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/relay"
 	"github.com/go-eddy/eddy/responder"
@@ -40,7 +41,7 @@ import (
 // Structs with options whose name does not end in Options, by the package's directory.
 var otherOptions = map[string][]string{
 	"":         {"Server", "Dialer", "Group", "Admission", "Watermarks", "Deadlines", "MessageClass"},
-	"executor": {"Lane"},
+	"executor": {"Adaptive", "Lane"},
 	"http1":    {"Transport"},
 	"http2":    {"Transport"},
 	"rpc":      {"Backoff"},
@@ -137,6 +138,17 @@ func allOptions(t *testing.T) []optionsOf {
 			if err == nil {
 				p.Close()
 			}
+			return err
+		}),
+		check("executor.Adaptive", executor.Adaptive{}, func(a *executor.Adaptive) error {
+			p, err := executor.NewFixed(executor.Options{Adaptive: a})
+			if err == nil {
+				p.Close()
+			}
+			return err
+		}),
+		check("limit.Options", limit.Options{Max: 1}, func(o *limit.Options) error {
+			_, err := limit.NewConcurrency(*o)
 			return err
 		}),
 		check("executor.Lane", executor.Lane{}, func(l *executor.Lane) error {

@@ -56,6 +56,7 @@ type threadpool struct {
 	kind                  rpc.PoolKind
 	threads, core, queues int
 	alive                 time.Duration
+	adaptive              bool
 }
 
 type protocol struct {
@@ -176,6 +177,7 @@ func (t *threadpool) fields(r *reader) []field {
 		{name: "corethreads", parse: integer(r, &t.core, 0, maxThreads)},
 		{name: "queues", parse: integer(r, &t.queues, 0, maxQueue)},
 		{name: "alive", parse: duration(r, &t.alive, time.Millisecond)},
+		{name: "adaptive", parse: boolean(r, &t.adaptive)},
 	}
 }
 
@@ -198,7 +200,7 @@ func (t *threadpool) most() int {
 }
 
 func (t *threadpool) options() rpc.PoolOptions {
-	return rpc.PoolOptions{Kind: t.kind, Threads: t.threads, CoreThreads: t.core, Queue: t.queues, KeepAlive: t.alive}
+	return rpc.PoolOptions{Kind: t.kind, Threads: t.threads, CoreThreads: t.core, Queue: t.queues, KeepAlive: t.alive, Adaptive: t.adaptive}
 }
 
 // named calls take with each entry of a mapping whose keys are names. An entry beyond the first most is an error.

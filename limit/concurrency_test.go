@@ -1,0 +1,257 @@
+package limit
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// server is a simulated server in front of a bottleneck: work that is admitted waits for one of some places, and then takes a while.
+type server struct {
+	c       *Concurrency
+	rand    *rand.Rand
+	now     time.Duration
+	events  events
+	waiting []time.Duration // work that came and was not admitted yet, the newest last
+	inner   []time.Duration // begins of work that waits for a place
+	serving int
+	random  bool // the time of work is exponential, else nearly constant
+
+	places   func(now time.Duration) int
+	mean     func(now time.Duration) time.Duration
+	offered  func(now time.Duration) float64 // relative to what the server can do
+	done     int
+	took     time.Duration
+	possible float64 // work that could have been done
+}
+
+const patience = 50 * time.Millisecond // of work that waits
+
+type event struct {
+	at    time.Duration
+	begun time.Duration // of work that ends; negative = work comes
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func (s *server) clock() time.Time { return time.Unix(0, 0).Add(s.now) }
+
+// run lets time pass, and returns the share of the possible work that was done, and its mean time.
+func (s *server) run(d time.Duration) (goodput float64, mean time.Duration) {
+	s.done, s.took, s.possible = 0, 0, 0
+	for end := s.now + d; ; {
+		e := heap.Pop(&s.events).(event)
+		if e.at > end {
+			heap.Push(&s.events, e)
+			s.now = end
+			return float64(s.done) / s.possible, s.took / time.Duration(max(s.done, 1))
+		}
+		s.now = e.at
+		if e.begun < 0 {
+			s.come()
+		} else {
+			s.end(e.begun)
+		}
+		for s.c.busy < s.c.Limit() && len(s.waiting) > 0 { // the newest first
+			last := len(s.waiting) - 1
+			if s.now-s.waiting[last] > patience {
+				s.waiting = s.waiting[:0]
+				break
+			}
+			s.waiting = s.waiting[:last]
+			s.c.Begin(s.clock())
+			s.inner = append(s.inner, s.now)
+		}
+		s.serve()
+	}
+}
+
+func (s *server) come() {
+	s.waiting = append(s.waiting, s.now)
+	capacity := float64(s.places(s.now)) / s.mean(s.now).Seconds()
+	gap := s.rand.ExpFloat64() / (s.offered(s.now) * capacity)
+	s.possible += min(capacity, s.offered(s.now)*capacity) * gap
+	heap.Push(&s.events, event{s.now + time.Duration(gap*float64(time.Second)), -1})
+}
+
+func (s *server) end(begun time.Duration) {
+	s.serving--
+	s.done++
+	s.took += s.now - begun
+	s.c.End(s.clock(), s.now-begun)
+}
+
+func (s *server) serve() {
+	for s.serving < s.places(s.now) && len(s.inner) > 0 {
+		d := float64(s.mean(s.now))
+		if s.random {
+			d *= s.rand.ExpFloat64()
+		} else {
+			d *= 0.9 + 0.2*s.rand.Float64()
+		}
+		heap.Push(&s.events, event{s.now + time.Duration(d), s.inner[0]})
+		s.inner = s.inner[1:]
+		s.serving++
+	}
+}
+
+func newServer(t *testing.T, seed uint64, o Options, places int, mean time.Duration, offered float64, random bool) *server {
+	t.Helper()
+	c, err := NewConcurrency(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server{
+		c: c, rand: rand.New(rand.NewPCG(seed, 1)), random: random, events: events{{0, -1}},
+		places:  func(time.Duration) int { return places },
+		mean:    func(time.Duration) time.Duration { return mean },
+		offered: func(time.Duration) float64 { return offered },
+	}
+}
+
+// TestGoodput: whatever the bottleneck, the work and the load, the server does nearly what it can, before, while and after it can do half as much; and what is
+// admitted does not wait long for the bottleneck.
+func TestGoodput(t *testing.T) {
+	const phase, seed = 15 * time.Second, 7
+	for _, b := range []struct {
+		places int
+		mean   time.Duration
+	}{{2, 5 * time.Millisecond}, {20, 10 * time.Millisecond}, {20, 100 * time.Millisecond}, {150, 50 * time.Millisecond}} {
+		for _, random := range []bool{false, true} {
+			if random && b.mean == 100*time.Millisecond {
+				continue // so few results a second, and so different, that it takes minutes to be sure; see the documentation
+			}
+			for _, offered := range []float64{0.9, 1.5, 10} {
+				if b.places > 100 && offered > 2 {
+					continue // most of the time of the test
+				}
+				for _, slower := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d×%v/random=%v/load=%v/slower=%v", b.places, b.mean, random, offered, slower), func(t *testing.T) {
+						t.Parallel()
+						s := newServer(t, seed, Options{Max: 200}, b.places, b.mean, offered, random)
+						half := func(now time.Duration) bool { return now >= 2*phase && now < 3*phase }
+						if slower {
+							s.mean = func(now time.Duration) time.Duration {
+								if half(now) {
+									return 2 * b.mean
+								}
+								return b.mean
+							}
+						} else {
+							s.places = func(now time.Duration) int {
+								if half(now) {
+									return b.places / 2
+								}
+								return b.places
+							}
+						}
+						least, times := 0.9, 2.5
+						if random {
+							least, times = 0.85, 4
+						}
+						s.run(phase)
+						for i := range 3 {
+							s.run(5 * time.Second) // to recover
+							goodput, mean := s.run(phase - 5*time.Second)
+							t.Logf("phase %d: %.3f, %v, limit %d", i, goodput, mean, s.c.Limit())
+							if goodput < least {
+								t.Errorf("phase %d: goodput %.3f of what was possible, limit %d", i, goodput, s.c.Limit())
+							}
+							if float64(mean) > times*float64(s.mean(s.now-1)) && offered > 1 {
+								t.Errorf("phase %d: work takes %v at the bottleneck of %v", i, mean, s.mean(s.now-1))
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestNothingHoldsItBack: where more work at once takes no longer, the limit rises to its maximum.
+func TestNothingHoldsItBack(t *testing.T) {
+	s := newServer(t, 1, Options{Max: 500}, 10_000, 20*time.Millisecond, 1, false)
+	s.run(20 * time.Second)
+	if got := s.c.Limit(); got < 450 {
+		t.Errorf("limit %d of 500", got)
+	}
+}
+
+// TestUnreachedLimit: a limit that is not reached stays.
+func TestUnreachedLimit(t *testing.T) {
+	s := newServer(t, 1, Options{Max: 500, Initial: 100}, 10, 20*time.Millisecond, 0.5, true)
+	s.run(20 * time.Second)
+	if got := s.c.Limit(); got != 100 {
+		t.Errorf("limit %d, want 100 still", got)
+	}
+}
+
+// TestLeave: work that waits for somebody else is not in progress, and its time does not count.
+func TestLeave(t *testing.T) {
+	c, err := NewConcurrency(Options{Max: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(0, 0)
+	c.Begin(now)
+	c.Leave(now.Add(time.Minute))
+	c.Begin(now.Add(time.Minute))
+	if !c.End(now.Add(2*time.Minute), time.Second) || c.Mean() != time.Second || c.busy != 0 {
+		t.Errorf("mean %v, busy %d", c.Mean(), c.busy)
+	}
+	if c.Rate() != 1.0/120 || c.Limit() != 1 {
+		t.Errorf("rate %v, limit %d", c.Rate(), c.Limit())
+	}
+}
+
+// TestOptions: what cannot be is refused by its name and value.
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]Options{
+		"Max is 0":       {},
+		"Min is -1":      {Min: -1, Max: 3},
+		"Min is 4":       {Min: 4, Max: 3},
+		"Initial is 4":   {Max: 3, Initial: 4},
+		"Initial is 1: ": {Min: 2, Max: 3, Initial: 1},
+	} {
+		if _, err := NewConcurrency(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", o, err, want)
+		}
+	}
+	for want, o := range map[int]Options{20: {Max: 200}, 3: {Max: 3}, 50: {Min: 50, Max: 200}} {
+		if c, err := NewConcurrency(o); err != nil || c.Limit() != want {
+			t.Errorf("%+v: %v, want %d", o, err, want)
+		}
+	}
+}
+
+// TestClasses: a class has a name, a rank, and what says nothing is critical.
+func TestClasses(t *testing.T) {
+	for rank, name := range classNames {
+		if c, ok := ParseClass(name); !ok || c.Rank() != rank || c.String() != name || !c.Valid() {
+			t.Errorf("%s: %v, %v", name, c, ok)
+		}
+	}
+	if c, ok := ParseClass("Critical"); ok || c != Critical {
+		t.Errorf("%v, %v", c, ok)
+	}
+	var zero Class
+	if zero != Critical {
+		t.Error("the zero class is not critical")
+	}
+	if Class(7).Valid() || Class(7).String() != "class 7" {
+		t.Error(Class(7))
+	}
+}
