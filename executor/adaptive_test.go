@@ -164,7 +164,7 @@ func TestWaitsTooLong(t *testing.T) {
 		var told time.Duration
 		r := e.request(1, limit.CriticalPlus)
 		r.told = func(r *request, err error) {
-			told = time.Now().Sub(from)
+			told = time.Since(from)
 			e.told(r, err)
 		}
 		submit(t, p, r)
@@ -316,7 +316,7 @@ func TestFindsItsLimit(t *testing.T) {
 						<-b
 					}}
 					r.told = func(_ *request, err error) {
-						d := time.Now().Sub(came)
+						d := time.Since(came)
 						switch {
 						case err == nil:
 							done.Add(1)
