@@ -25,6 +25,7 @@ type frameFlags struct {
 	serving.Flags
 	ordering               string
 	workers, queue         int
+	adaptive               bool
 	inFlight, maxPayload   int
 	low, high, max         int
 	readTimeout, idle      time.Duration
@@ -57,6 +58,7 @@ ONEWAY is a command:
 	n.StringVar(&f.ordering, "ordering", responder.ByCompletion.String(), "in which order a connection's requests are run and answered: completion, ordered, serial or no-pipelining")
 	n.IntVar(&f.workers, "workers", 64, "requests run at a time")
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is BUSY")
+	n.BoolVar(&f.adaptive, "adaptive", false, "the pool finds by itself how many of its workers to use, and refuses by class what it cannot serve in time")
 	n.IntVar(&f.inFlight, "in-flight", responder.DefaultInFlight, "requests of one connection in flight; at it reading pauses")
 	n.IntVar(&f.maxPayload, "max-payload", frame.DefaultMaxPayload, "longest payload in bytes; beyond it the answer is TOO_LARGE")
 	n.IntVar(&f.low, "low-watermark", 256<<10, "bytes queued for a client at which paused reading goes on")
@@ -125,7 +127,7 @@ func serveFrame(t *cli.Terminal, f frameFlags) error {
 	if err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue, Dumper: f.Dumper})
+	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue, Adaptive: adaptive(f.adaptive), Dumper: f.Dumper})
 	if err != nil {
 		return err
 	}

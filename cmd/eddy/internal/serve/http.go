@@ -26,6 +26,7 @@ import (
 type httpFlags struct {
 	serving.Flags
 	workers, queue, parked              int
+	adaptive                            bool
 	maxBody                             int64
 	maxHeader, maxFields, maxRequests   int
 	headerTimeout, bodyTimeout          time.Duration
@@ -55,6 +56,7 @@ ALPN, otherwise by its first bytes:
 	n := cmd.Flags()
 	n.IntVar(&f.workers, "workers", 64, "requests handled at a time")
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is 503")
+	n.BoolVar(&f.adaptive, "adaptive", false, "the pool finds by itself how many of its workers to use, and refuses by class what it cannot serve in time")
 	n.IntVar(&f.parked, "parked", executor.DefaultParked, "requests that wait for slow clients beside the workers, a quarter for one address; beyond it the answer is 503")
 	n.Int64Var(&f.maxBody, "max-body", 8<<20, "longest request body in bytes; beyond it the answer is 413")
 	n.IntVar(&f.maxHeader, "max-header", 32<<10, "longest header section in bytes; beyond it the answer is 431")
@@ -116,7 +118,7 @@ func serveHTTP(t *cli.Terminal, f httpFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Parked: f.parked, Dumper: f.Dumper})
+	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Parked: f.parked, Adaptive: adaptive(f.adaptive), Dumper: f.Dumper})
 	if err != nil {
 		return err
 	}

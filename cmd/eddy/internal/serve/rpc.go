@@ -28,6 +28,7 @@ type rpcFlags struct {
 	dispatcher, isolation  string
 	ordering, threadpool   string
 	threads, queues        int
+	adaptive               bool
 	alive                  time.Duration
 	inFlight, maxPayload   int
 	timeout, retryAfter    time.Duration
@@ -60,6 +61,7 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 	n.StringVar(&f.threadpool, "threadpool", rpc.PoolFixed.String(), "how pools grow: fixed, cached, limited or eager")
 	n.IntVar(&f.threads, "threads", rpc.DefaultThreads, "calls that a pool runs at once")
 	n.IntVar(&f.queues, "queues", 0, "calls that wait for a thread of a pool; beyond it the answer is BUSY")
+	n.BoolVar(&f.adaptive, "adaptive", false, "pools find by themselves how many of their threads to use, and refuse by class what they cannot serve in time; --queues is 1024 then if it is 0")
 	n.DurationVar(&f.alive, "alive", executor.DefaultKeepAlive, "until an idle thread ends")
 	n.IntVar(&f.inFlight, "in-flight", rpc.DefaultInFlight, "calls of one connection in flight; at it reading pauses")
 	n.IntVar(&f.maxPayload, "max-payload", 1<<20, "longest request or response in bytes")
@@ -73,7 +75,7 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 }
 
 // instead lists the flags that a file replaces.
-var instead = []string{"addr", "loops", "max-conns", "dispatcher", "isolation", "ordering", "threadpool", "threads", "queues", "alive", "in-flight", "max-payload",
+var instead = []string{"addr", "loops", "max-conns", "dispatcher", "isolation", "ordering", "threadpool", "threads", "queues", "adaptive", "alive", "in-flight", "max-payload",
 	"timeout", "retry-after", "connect-queue", "connect-warning", "idle-timeout", "dump", "dump-dir"}
 
 // check reports the first flag whose value makes no sense.
@@ -113,7 +115,7 @@ func (f *rpcFlags) options() (o rpc.ServerOptions, err error) {
 	p := rpc.PortOptions{
 		Name: "rpc", Addr: f.Addr, InFlight: f.inFlight, MaxPayload: f.maxPayload, IdleTimeout: f.idle, Accepts: f.MaxConns, Loops: f.Loops,
 		ConnectQueue: f.connectQueue, ConnectWarning: min(f.connectW, f.connectQueue),
-		Pool: rpc.PoolOptions{Threads: f.threads, Queue: f.queues, KeepAlive: f.alive},
+		Pool: rpc.PoolOptions{Threads: f.threads, Queue: f.queues, KeepAlive: f.alive, Adaptive: f.adaptive},
 	}
 	o.Dumper, o.RetryAfter = f.Dumper, f.retryAfter
 	if f.retryAfter == 0 {

@@ -142,3 +142,11 @@ func (answer) HandleError(ctx *eddy.Context, err error) error {
 	}
 	return err
 }
+
+// adaptive returns the options of a pool that finds its limit by itself, nil without on.
+func adaptive(on bool) *executor.Adaptive {
+	if !on {
+		return nil
+	}
+	return &executor.Adaptive{}
+}
