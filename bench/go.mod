@@ -6,6 +6,7 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/cloudwego/netpoll v0.7.2
 	github.com/coder/websocket v1.8.15
+	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-eddy/eddy v0.0.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/lesismal/nbio v1.6.5
@@ -20,8 +21,10 @@ require (
 
 require (
 	github.com/andybalholm/brotli v1.2.1 // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/bytedance/gopkg v0.1.1 // indirect
 	github.com/cloudwego/gopkg v0.1.4 // indirect
+	github.com/influxdata/tdigest v0.0.1 // indirect
 	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/panjf2000/ants/v2 v2.11.3 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect

@@ -122,6 +122,7 @@ var comparisons = map[string]comparison{
 	"ws":           {ws, "100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
 	"ws-idle":      {wsIdle, "1x1", "1", 1, 3 * time.Second},
+	"limits":       {limits, "1x1", "2", 1, 9 * time.Second},
 	"claims":       {claims, "1x1", "1", 5, 200 * time.Millisecond},
 	"crowd":        {crowdOf, "100x1", "1", 5, time.Second},
 	"threads":      {threads, "1000x1", "1", 1, time.Second},
