@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -67,6 +68,24 @@ func (i Instance) Check() error {
 	}
 	if i.Weight < 0 || i.Weight > MaxWeight {
 		return fmt.Errorf("discovery: weight of %s is %d: it must be from 0 to %d", i.Addr, i.Weight, MaxWeight)
+	}
+	return nil
+}
+
+// Equal reports whether two instances are the same in every field.
+func (i Instance) Equal(j Instance) bool {
+	return i.Addr == j.Addr && i.Weight == j.Weight && i.Zone == j.Zone && i.Since.Equal(j.Since) && maps.Equal(i.Attributes, j.Attributes)
+}
+
+// Check returns what is wrong with the answer of a resolver, or nil: too many instances, or one that is wrong.
+func Check(instances []Instance) error {
+	if len(instances) > MaxInstances {
+		return fmt.Errorf("discovery: %d instances, limit %d", len(instances), MaxInstances)
+	}
+	for _, i := range instances {
+		if err := i.Check(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
