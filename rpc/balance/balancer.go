@@ -222,6 +222,12 @@ func (g *group) makeWeights() {
 	}
 }
 
+// Observes reports whether Node.Observe does anything, which depends on the options alone.
+func (b *Balancer) Observes() bool { return b.timed }
+
+// Len returns the number of instances.
+func (b *Balancer) Len() int { return len(b.snap.Load().all) }
+
 // Nodes returns the instances, by address.
 func (b *Balancer) Nodes() []*Node { return slices.Clone(b.snap.Load().all) }
 
