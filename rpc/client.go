@@ -109,7 +109,7 @@ func (cl *Client) Stats() ClientStats {
 		Full: s.full.Load(), OneWays: s.oneWays.Load(), OneWayDropped: s.oneWayDropped.Load(), Dials: s.dials.Load(), DialFailures: s.dialFailures.Load(),
 		Lost: s.lost.Load(), GoAways: s.goAways.Load(), Pings: s.pings.Load(), Parked: s.parked.Load(),
 		Events: cl.events.stats(), CallbackPanics: s.callbackPanics.Load(), PoolFull: s.poolFull.Load(),
-		Balance: balanceStats(cl.balancer, cl.follower, cl.maker),
+		Balance: cl.balanceStats(),
 	}
 }
 

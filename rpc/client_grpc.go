@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/discovery"
 	"github.com/go-eddy/eddy/rpc/internal/attempts"
+	"github.com/go-eddy/eddy/rpc/internal/follow"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
@@ -65,7 +66,7 @@ type GRPCOptions struct {
 // goroutine but those that run a loop. Use it with Invoke and OpenStream.
 type GRPCClient struct {
 	o       GRPCOptions
-	servers grpcServers
+	servers *follow.Book
 	maker   *attempts.Maker // nil when each call is made once
 	own     bool            // the Transport
 	closed  atomic.Bool
@@ -114,8 +115,7 @@ func (cl *GRPCClient) Close() error {
 	if cl.closed.Swap(true) {
 		return nil
 	}
-	cl.servers.cancel()
-	cl.servers.tasks.Wait()
+	cl.servers.Close()
 	if !cl.own {
 		return nil
 	}

@@ -95,7 +95,7 @@ func (s *CallStream) begin(msg any) {
 				return
 			}
 		}
-		s.at = s.cl.servers.begun()
+		s.at = s.cl.begun()
 		s.to.aim(&s.request)
 		if err := s.cl.o.Transport.Begin(&s.request); err != nil {
 			err = s.in.lost(err)
@@ -124,7 +124,7 @@ type streamAnswer CallStream
 
 // Head implements http2.Answer.
 func (s *streamAnswer) Head(status int, fields []hpack.HeaderField, end bool) error {
-	if s.cl.servers.balancer.Observes() {
+	if s.cl.servers.Observes() {
 		s.heard = true
 		s.to.node.Observe(time.Since(s.at), outcomeOfHead(status, fields))
 	}

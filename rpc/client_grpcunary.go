@@ -100,9 +100,9 @@ func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, r
 		}
 		u.request.Body, u.request.Fields = msg, fields
 		to.aim(&u.request)
-		begun := cl.servers.begun()
+		begun := cl.begun()
 		again := u.attempt(cl.o.Transport, own) && u.in.code == 0 && untouched(u.err) && ctx.Err() == nil
-		if !again || len(tried)+1 >= cl.servers.balancer.Len() {
+		if !again || len(tried)+1 >= cl.servers.Len() {
 			err := u.in.one(resp)
 			cl.ended(to, begun, err)
 			if err == nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/discovery"
-	"github.com/go-eddy/eddy/rpc/internal/attempts"
 	"github.com/go-eddy/eddy/rpc/internal/follow"
 )
 
@@ -24,13 +23,13 @@ func (cl *Client) follow() {
 	cl.life.tasks.Go(func() { cl.follower.Run(cl.life.ctx) })
 }
 
-// balanceStats returns the numbers of a client's parts, of which follower and maker may be nil.
-func balanceStats(b *balance.Balancer, f *follow.Follower, m *attempts.Maker) balance.Stats {
-	s := b.Stats()
-	if f != nil {
-		f.Put(&s)
+// balanceStats returns the numbers of the client's parts.
+func (cl *Client) balanceStats() balance.Stats {
+	s := cl.balancer.Stats()
+	if cl.follower != nil {
+		cl.follower.Put(&s)
 	}
-	m.Put(&s)
+	cl.maker.Put(&s)
 	return s
 }
 
