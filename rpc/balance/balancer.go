@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/wheel"
 	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
@@ -300,7 +301,7 @@ func (b *Balancer) eject(n *Node, now int64) {
 
 // judge ejects the nodes that fail much more often than the others. b.mu is held.
 func (b *Balancer) judge(now int64) {
-	b.judgeAt = now + int64(b.o.Eject.Interval)
+	b.judgeAt = wheel.After(now, b.o.Eject.Interval)
 	type record struct {
 		n    *Node
 		rate float64
