@@ -23,8 +23,8 @@ const (
 	Weighted
 	// LeastRequests takes the instance with the fewest calls in flight for its weight: of all, or of eight random ones where there are more than 32.
 	LeastRequests
-	// PeakEWMA takes the better of two random instances by latency, calls in flight and weight. The latency is an average that follows a higher one at
-	// once and a lower one within Options.Decay. Failures count as latency.
+	// PeakEWMA takes the better of two instances by latency, calls in flight and weight: the one whose turn it is, unless a random one is twice as good. The
+	// latency is an average that follows a higher one at once and a lower one within Options.Decay. Failures count as latency.
 	PeakEWMA
 	// Hash takes the same instance for the same key, as long as that one is not loaded more than Options.Bound allows; then the next one on the ring.
 	// Calls without a key have a random one. Instances that come or go move only the keys that they get or had.
