@@ -62,7 +62,6 @@ type grpcPicker struct {
 	balancer.ClientConn
 	b    balancer.Balancer
 	subs []*subConn
-	done []func(balancer.DoneInfo) // of the attempts at each server, in turn
 	ends map[int][]func(balancer.DoneInfo)
 
 	mu     sync.Mutex
