@@ -335,3 +335,56 @@ func TestBadGRPCOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestObserved: a server that answers nothing in time, and one that loses its connection with a call in flight, count as failed.
+func TestObserved(t *testing.T) {
+	for what, serve := range map[string]func(*stubConn){
+		"silent": func(c *stubConn) {
+			for c.next() != nil {
+			}
+		},
+		"cut": func(c *stubConn) { c.next() },
+	} {
+		bad, good := newStub(t, serve), newStub(t, names("good"))
+		cl := client(t, ClientOptions{Balance: balance.Options{Eject: balance.Ejection{Trip: balance.Trip{Failures: 1, Open: time.Hour}}}}, bad.addr(), good.addr())
+		testkit.Eventually(t, "a failure that counts", func() bool {
+			for _, n := range cl.balancer.Nodes() {
+				if n.Instance.Addr != bad.addr() {
+					continue
+				}
+				o := callOptions{timeout: time.Millisecond, only: n.Value.(*peer)}
+				if what == "cut" {
+					o.timeout = testkit.Patience
+				}
+				var resp []byte
+				if err := cl.invoke(context.Background(), testKey, "Who", text(""), &resp, o); err == nil {
+					t.Fatalf("%s: an answer", what)
+				}
+			}
+			return cl.Stats().Balance.Ejections > 0
+		})
+	}
+}
+
+// TestTimeShrinks: each attempt tells its server what is left of the call's time, not all of it again.
+func TestTimeShrinks(t *testing.T) {
+	var left [2]atomic.Int64
+	busy := func(i int) func(*stubConn) {
+		return func(c *stubConn) {
+			for q := c.next(); q != nil; q = c.next() {
+				left[i].Store(int64(q.timeout))
+				c.answer(q.id, byte(frame.StatusBusy), rawError(0, "full"))
+			}
+		}
+	}
+	a, b := newStub(t, busy(0)), newStub(t, busy(1))
+	cl := client(t, ClientOptions{Attempts: balance.Attempts{Max: 2, Pause: 200 * time.Millisecond}}, a.addr(), b.addr())
+	testkit.Eventually(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
+	if _, err := invoke(context.Background(), cl, "Who", "", CallTimeout(time.Minute)); !errors.Is(err, ErrBusy) {
+		t.Fatal(err)
+	}
+	first, second := max(left[0].Load(), left[1].Load()), min(left[0].Load(), left[1].Load())
+	if first > time.Minute.Milliseconds() || second == 0 || first-second < 100 { // half of the pause at least
+		t.Errorf("%d and then %d ms", first, second)
+	}
+}
