@@ -3,12 +3,14 @@ package metrics
 import (
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/balance"
 )
 
 type (
 	serviceStats = rpc.ServiceStats
 	eventStats   = rpc.EventStats
 	clientStats  = rpc.ClientStats
+	balanceStats = balance.Stats
 )
 
 //nolint:gochecknoglobals // tables, never written
@@ -46,18 +48,35 @@ var (
 		expo.Count("eddy_rpc_client_connections_lost_total", "Connections that ended while they were wanted.", func(s *clientStats) uint64 { return s.Lost }),
 		expo.Count("eddy_rpc_client_goaways_total", "Connections whose servers said GOAWAY.", func(s *clientStats) uint64 { return s.GoAways }),
 		expo.Count("eddy_rpc_client_pings_total", "Pings sent.", func(s *clientStats) uint64 { return s.Pings }),
-		expo.Count("eddy_rpc_client_resolves_failed_total", "Answers of the resolver that were errors.", func(s *clientStats) uint64 { return s.ResolveFailures }),
 		expo.Count("eddy_rpc_client_parked_total", "Responses that waited for room in the callback pool.", func(s *clientStats) uint64 { return s.Parked }),
 		expo.Count("eddy_rpc_client_pool_full_total", "Responses that a full dedicated pool left to their callers.", func(s *clientStats) uint64 { return s.PoolFull }),
 		expo.Count("eddy_rpc_client_callback_panics_total", "Panics of callbacks.", func(s *clientStats) uint64 { return s.CallbackPanics }),
 	}.With("client")
+	balanceTable = expo.Table[balanceStats]{
+		expo.Level("eddy_balance_instances", "Instances that are known.", func(s *balanceStats) int { return s.Instances }),
+		expo.Level("eddy_balance_usable_instances", "Of those, the ones that are picked: connected, healthy and not ejected.", func(s *balanceStats) int { return s.Usable }),
+		expo.Level("eddy_balance_ejected_instances", "Instances that are ejected because they failed.", func(s *balanceStats) int { return s.Ejected }),
+		expo.Count("eddy_balance_ejections_total", "Instances ejected because they failed.", func(s *balanceStats) uint64 { return s.Ejections }),
+		expo.Count("eddy_balance_ejections_spared_total", "Times that an instance was not ejected because too many were.", func(s *balanceStats) uint64 { return s.Spared }),
+		expo.Count("eddy_balance_spilled_total", "Picks outside of the own zone.", func(s *balanceStats) uint64 { return s.Spilled }),
+		expo.Count("eddy_balance_fallbacks_total", "Picks of an ejected instance, because none was usable.", func(s *balanceStats) uint64 { return s.Fallbacks }),
+		expo.Count("eddy_balance_retries_total", "Attempts after one that has failed.", func(s *balanceStats) uint64 { return s.Retries }),
+		expo.Count("eddy_balance_hedges_total", "Attempts beside one that is late.", func(s *balanceStats) uint64 { return s.Hedges }),
+		expo.Count("eddy_balance_hedges_won_total", "Of those, the ones that have answered first.", func(s *balanceStats) uint64 { return s.HedgesWon }),
+		expo.Count("eddy_balance_over_budget_total", "Attempts that the budget did not allow.", func(s *balanceStats) uint64 { return s.OverBudget }),
+		expo.Count("eddy_balance_broken_calls_total", "Calls that the open breaker of their service has ended.", func(s *balanceStats) uint64 { return s.BrokenCalls }),
+		expo.Count("eddy_balance_resolves_total", "Answers of the resolver that were applied.", func(s *balanceStats) uint64 { return s.Resolves }),
+	}.With("client")
+	resolverFallbacks = expo.Counter("eddy_balance_resolver_fallbacks_total", "Answers of the resolver that were not applied, by cause: error, empty, refused (too many, or one that does not parse) and held (replaced within a second).", "client", "cause")
+
 	clientFailed = expo.Counter("eddy_rpc_client_failed_total", "Calls that the client itself ended, by cause: expired, cancelled (by the caller) and full (a bound of the client).", "client", "cause")
 )
 
 func rpcFamilies() []*expo.Family {
 	all := append(append(serviceTable.Families(), serverAnswers, grpcAnswers), eventTable.Families()...)
 	all = append(append(all, eventsTold), clientTable.Families()...)
-	return append(all, clientFailed)
+	all = append(append(all, clientFailed), balanceTable.Families()...)
+	return append(all, resolverFallbacks)
 }
 
 // RPCServer returns a Source of the numbers of an rpc.Server and its services. Its ports have the metrics of Server and
@@ -100,7 +119,24 @@ func RPCClient[W interface {
 		scrape.Put(clientFailed, float64(st.Canceled), name, "cancelled")
 		scrape.Put(clientFailed, float64(st.Full), name, "full")
 		putEvents(scrape, name, &st.Events)
+		putBalance(scrape, name, &st.Balance)
 	})
+}
+
+// Balance returns a Source of the numbers of the servers and attempts of an rpc.GRPCClient, or of a Transport of package httpbalance.
+func Balance[W interface {
+	comparable
+	Stats() balance.Stats
+}](name string, w W) Source {
+	return source("balance", name, w, func(_ *memory, scrape *expo.Scrape, st *balanceStats) { putBalance(scrape, name, st) })
+}
+
+func putBalance(scrape *expo.Scrape, client string, st *balanceStats) {
+	balanceTable.Put(scrape, st, client)
+	scrape.Put(resolverFallbacks, float64(st.ResolveFailures), client, "error")
+	scrape.Put(resolverFallbacks, float64(st.ResolveEmpty), client, "empty")
+	scrape.Put(resolverFallbacks, float64(st.ResolveRefused), client, "refused")
+	scrape.Put(resolverFallbacks, float64(st.ResolveHeld), client, "held")
 }
 
 func putEvents(scrape *expo.Scrape, side string, st *eventStats) {

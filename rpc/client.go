@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -12,9 +13,11 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sample"
-	"github.com/go-eddy/eddy/rpc/internal/balance"
+	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/discovery"
+	"github.com/go-eddy/eddy/rpc/internal/attempts"
+	"github.com/go-eddy/eddy/rpc/internal/follow"
 	"github.com/go-eddy/eddy/rpc/internal/pools"
-	"github.com/go-eddy/eddy/rpc/internal/resolve"
 )
 
 // Client calls services. A Client keeps ConnsPerAddr connections to each address and multiplexes calls over them. All
@@ -35,9 +38,10 @@ type Client struct {
 	events    *notifier // nil without a Listener
 	servicing sync.Mutex
 	services  atomic.Pointer[map[Key]*remoteService]
-	routes    atomic.Pointer[balance.Routes[*wire]]
-	turn      atomic.Uint32
-	again     chan struct{} // ends the resolver's pause
+	routes    atomic.Pointer[routes]
+	balancer  *balance.Balancer
+	follower  *follow.Follower // nil with Addrs
+	maker     *attempts.Maker  // nil when each call is made once
 
 	mu       sync.Mutex
 	peers    []*peer
@@ -63,34 +67,34 @@ type lifetime struct {
 
 // clientCounters are the counters behind ClientStats.
 type clientCounters struct {
-	calls, late, failovers, goAways, dials, dialFailures, resolveFailures, expired, canceled, full,
+	calls, late, failovers, goAways, dials, dialFailures, expired, canceled, full,
 	oneWays, oneWayDropped, pings, lost, parked, callbackPanics, poolFull atomic.Uint64
 }
 
 // ClientStats are the numbers of a Client.
 type ClientStats struct {
-	Connections     int    // that take calls
-	Addresses       int    // that the resolver has named
-	Active          int    // calls that have not ended, callbacks included
-	Waiting         int    // of these, the ones that wait for a connection or for room on one
-	Calls           uint64 // begun, one-way ones included
-	Late            uint64 // responses dropped because nobody waited for them any more
-	Failovers       uint64 // attempts to make a call on another connection
-	Expired         uint64 // calls whose time was over before a response came
-	Canceled        uint64 // calls that their callers gave up
-	Full            uint64 // calls refused by a bound of the client
-	OneWays         uint64 // one-way requests given to a connection, with WaitWritten to the system
-	OneWayDropped   uint64 // one-way requests that failed
-	Dials           uint64 // attempts to connect
-	DialFailures    uint64 // attempts that failed, and connections that ended soon without an answer
-	Lost            uint64 // connections that ended while they were wanted
-	GoAways         uint64 // connections whose servers said GOAWAY
-	Pings           uint64
-	ResolveFailures uint64
-	Parked          uint64 // responses and callbacks that had to wait for room in a callback pool
-	CallbackPanics  uint64
-	Events          EventStats // what the Listener was told
-	PoolFull        uint64     // responses that a full pool of DedicatedPool left to their callers
+	Connections    int    // that take calls
+	Addresses      int    // that the resolver has named
+	Active         int    // calls that have not ended, callbacks included
+	Waiting        int    // of these, the ones that wait for a connection or for room on one
+	Calls          uint64 // begun, one-way ones included
+	Late           uint64 // responses dropped because nobody waited for them any more
+	Failovers      uint64 // attempts to make a call on another connection
+	Expired        uint64 // calls whose time was over before a response came
+	Canceled       uint64 // calls that their callers gave up
+	Full           uint64 // calls refused by a bound of the client
+	OneWays        uint64 // one-way requests given to a connection, with WaitWritten to the system
+	OneWayDropped  uint64 // one-way requests that failed
+	Dials          uint64 // attempts to connect
+	DialFailures   uint64 // attempts that failed, and connections that ended soon without an answer
+	Lost           uint64 // connections that ended while they were wanted
+	GoAways        uint64 // connections whose servers said GOAWAY
+	Pings          uint64
+	Parked         uint64 // responses and callbacks that had to wait for room in a callback pool
+	CallbackPanics uint64
+	Events         EventStats // what the Listener was told
+	PoolFull       uint64     // responses that a full pool of DedicatedPool left to their callers
+	Balance        balance.Stats
 }
 
 // Stats returns the numbers. Any goroutine, also after Close.
@@ -100,11 +104,12 @@ func (cl *Client) Stats() ClientStats {
 	addresses, waiting := len(cl.peers), cl.waits.len()
 	cl.mu.Unlock()
 	return ClientStats{
-		Connections: len(cl.routes.Load().All), Addresses: addresses, Active: int(cl.life.active.Load()), Waiting: waiting,
+		Connections: len(cl.routes.Load().all), Addresses: addresses, Active: int(cl.life.active.Load()), Waiting: waiting,
 		Calls: s.calls.Load(), Late: s.late.Load(), Failovers: s.failovers.Load(), Expired: s.expired.Load(), Canceled: s.canceled.Load(),
 		Full: s.full.Load(), OneWays: s.oneWays.Load(), OneWayDropped: s.oneWayDropped.Load(), Dials: s.dials.Load(), DialFailures: s.dialFailures.Load(),
-		Lost: s.lost.Load(), GoAways: s.goAways.Load(), Pings: s.pings.Load(), ResolveFailures: s.resolveFailures.Load(), Parked: s.parked.Load(),
+		Lost: s.lost.Load(), GoAways: s.goAways.Load(), Pings: s.pings.Load(), Parked: s.parked.Load(),
 		Events: cl.events.stats(), CallbackPanics: s.callbackPanics.Load(), PoolFull: s.poolFull.Load(),
+		Balance: cl.balanceStats(),
 	}
 }
 
@@ -114,12 +119,19 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	cl := &Client{o: o, epoch: time.Now(), log: o.Logger, group: o.Group, again: make(chan struct{}, 1)}
+	cl := &Client{o: o, epoch: time.Now(), log: o.Logger, group: o.Group}
 	cl.life.idle, cl.life.closed = make(chan struct{}), make(chan struct{})
 	cl.calls.New = func() any { return &call{client: cl, ready: make(chan struct{}, 1)} }
 	cl.life.ctx, cl.life.cancel = context.WithCancel(context.Background())
 	cl.services.Store(&map[Key]*remoteService{})
-	cl.routes.Store(balance.New[*wire]())
+	cl.routes.Store(&routes{})
+	var err error
+	if cl.balancer, err = balance.New(o.Balance); err != nil {
+		return nil, fmt.Errorf("rpc: ClientOptions.Balance: %w", err)
+	}
+	if cl.maker, err = attempts.New(o.Attempts); err != nil {
+		return nil, fmt.Errorf("rpc: ClientOptions.Attempts: %w", err)
+	}
 	if cl.group == nil {
 		cl.group, cl.ownGroup = &eddy.Group{Name: "rpc-client", Loops: 1, Logger: o.Logger}, true
 	}
@@ -134,16 +146,11 @@ func NewClient(o ClientOptions) (*Client, error) {
 		_ = cl.Close()
 		return nil, err
 	}
-	if fixed, ok := o.Resolver.(resolve.Static); ok {
-		if err := resolve.Check(fixed); err != nil {
-			_ = cl.Close()
-			return nil, err
-		}
-		cl.apply(fixed)
+	if o.Resolver == nil {
+		cl.apply(discovery.Addrs(o.Addrs...))
 		return cl, nil
 	}
-	cl.life.tasks.Add(1)
-	go cl.resolveLoop()
+	cl.follow()
 	return cl, nil
 }
 
@@ -258,13 +265,12 @@ func (cl *Client) closeGroup() error {
 	return nil
 }
 
-// pause waits for d and reports whether ctx still goes on. wake and the end of ctx cut the wait short.
-func (cl *Client) pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+// pause waits for d and reports whether ctx still goes on.
+func (cl *Client) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-wake:
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil

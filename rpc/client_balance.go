@@ -1,56 +1,40 @@
 package rpc
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	"github.com/go-eddy/eddy"
-	"github.com/go-eddy/eddy/rpc/internal/balance"
+	"github.com/go-eddy/eddy/rpc/balance"
 )
 
-// Balance says which connection a call takes.
-type Balance uint8
-
-const (
-	// RoundRobin takes the addresses in turn, and the connections of each in turn.
-	RoundRobin Balance = iota
-	// LeastOutstanding takes the connection on which the fewest calls wait for responses.
-	LeastOutstanding
-	balances
-)
-
-// String returns the balance's name.
-func (b Balance) String() string {
-	return nameOf(b, []string{"round robin", "least outstanding"}, "balance")
-}
+// routes are the connections that take calls, those of an address side by side. Immutable.
+type routes struct{ all []*wire }
 
 // try offers a call to the connections of r, the chosen one first. The error is a *limitError if those that may take the
 // call are full, or errAway if they are about to leave the routes. With no connection there is no error.
-func (cl *Client) try(c *call, r *balance.Routes[*wire]) (taken bool, err error) {
-	n := len(r.All)
+func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
+	n := len(r.all)
 	if n == 0 {
 		return false, nil
 	}
-	turn := cl.turn.Add(1) - 1
-	var first int
-	if cl.o.Balance == LeastOutstanding {
-		first = r.Least(turn)
-	} else {
-		first = r.InTurn(turn)
-	}
+	first := cl.choose(c, r)
 	passes := 1
 	if len(c.refused) > 0 {
 		passes = 2 // other addresses, then other connections to the same
 	}
 	for pass := range passes {
 		for i := range n {
-			w := r.All[(first+i)%n]
+			w := r.all[(first+i)%n]
+			if c.only != nil && w.link.peer != c.only {
+				continue
+			}
 			if len(c.refused) > 0 && c.attempts(w) != pass {
 				continue
 			}
 			switch e := w.submit(c); {
 			case e == nil:
+				c.tried.add(w.link.peer.node)
 				return true, nil
 			case err == nil, err == errAway: //nolint:errorlint // returned bare
 				err = e
@@ -58,6 +42,44 @@ func (cl *Client) try(c *call, r *balance.Routes[*wire]) (taken bool, err error)
 		}
 	}
 	return false, err
+}
+
+// choose returns the index in r of the connection that is offered a call first.
+func (cl *Client) choose(c *call, r *routes) int {
+	if len(r.all) == 1 {
+		return 0
+	}
+	node := cl.balancer.Pick(c.hash, c.triedNodes())
+	if node == nil {
+		return 0
+	}
+	p, ok := node.Value.(*peer)
+	if !ok { // the client is closing
+		return 0
+	}
+	at := p.place.Load()
+	if at == nil || at.r != r || at.n == 0 { // another connection has come or gone meanwhile
+		return 0
+	}
+	if cl.o.Balance.Policy != balance.LeastRequests {
+		return at.from + int((p.turn.Add(1)-1)%uint32(at.n))
+	}
+	best := at.from
+	for i := at.from + 1; i < at.from+at.n; i++ {
+		if r.all[i].load.Load() < r.all[best].load.Load() {
+			best = i
+		}
+	}
+	return best
+}
+
+// triedNodes returns the servers that have not served the call.
+func (c *call) triedNodes() []*balance.Node {
+	nodes := c.tried.list()
+	for _, w := range c.refused {
+		nodes = append(nodes, w.link.peer.node)
+	}
+	return nodes
 }
 
 // attempts returns how often the address of w has refused the call. If w itself has, the result is beyond try's passes.
@@ -134,17 +156,20 @@ func (cl *Client) unready(w *wire) {
 
 // reroute publishes the connections in use. cl.mu is held.
 func (cl *Client) reroute() {
-	var addrs [][]*wire
+	r := &routes{}
 	for _, p := range cl.peers {
-		var ws []*wire
+		from := len(r.all)
 		for _, l := range p.links {
 			if l.wire != nil {
-				ws = append(ws, l.wire)
+				r.all = append(r.all, l.wire)
 			}
 		}
-		addrs = append(addrs, ws)
+		p.place.Store(&place{r, from, len(r.all) - from})
 	}
-	cl.routes.Store(balance.New(addrs...))
+	cl.routes.Store(r)
+	for _, p := range cl.peers {
+		p.node.SetUp(p.place.Load().n > 0)
+	}
 }
 
 // wireEnded counts the end of a connection. On its loop.
@@ -157,11 +182,10 @@ func (cl *Client) wireEnded(w *wire, reason eddy.CloseReason, err error) {
 	cl.resolveAgain()
 }
 
-// resolveAgain has the resolver asked before its time.
+// resolveAgain has the resolver asked before its time, if it can be.
 func (cl *Client) resolveAgain() {
-	select {
-	case cl.again <- struct{}{}:
-	default:
+	if cl.follower != nil {
+		cl.follower.Refresh()
 	}
 }
 
@@ -182,63 +206,4 @@ func (cl *Client) setConnecting(l *link, connecting bool) *wire {
 	defer cl.mu.Unlock()
 	l.connecting = connecting
 	return l.wire
-}
-
-// resolveFailed retries the calls that wait for the resolver's first answer, when that is an error.
-func (cl *Client) resolveFailed(err error) {
-	cl.mu.Lock()
-	first := !cl.resolved
-	cl.resolved = true
-	if first {
-		cl.failure = &causeError{kinds: kindsDown, text: "resolving: " + err.Error(), cause: err}
-	}
-	cl.mu.Unlock()
-	if first {
-		cl.retryWaiting()
-	}
-}
-
-// apply connects to the addresses that are new, and lets go of those that the resolver no longer returns.
-func (cl *Client) apply(addrs []string) {
-	cl.mu.Lock()
-	cl.resolved = true
-	if cl.life.closing.Load() && len(addrs) > 0 { // a closing client needs no new ones
-		cl.mu.Unlock()
-		return
-	}
-	var gone []*peer
-	cl.peers = slices.DeleteFunc(cl.peers, func(p *peer) bool {
-		if slices.Contains(addrs, p.addr) {
-			return false
-		}
-		gone = append(gone, p)
-		return true
-	})
-	for _, a := range addrs {
-		if !slices.ContainsFunc(cl.peers, func(p *peer) bool { return p.addr == a }) && !cl.life.closing.Load() {
-			cl.peers = append(cl.peers, cl.newPeer(a))
-		}
-	}
-	if len(cl.peers) == 0 {
-		cl.failure = errNoAddress
-	}
-	cl.reroute()
-	cl.mu.Unlock()
-	for _, p := range gone {
-		p.cancel()
-	}
-	cl.retryWaiting()
-}
-
-// newPeer begins to connect to an address. cl.mu is held.
-func (cl *Client) newPeer(addr string) *peer {
-	p := &peer{addr: addr}
-	p.ctx, p.cancel = context.WithCancel(cl.life.ctx)
-	for range cl.o.ConnsPerAddr {
-		l := newLink(p, cl)
-		p.links = append(p.links, l)
-		cl.life.links.Add(1)
-		go l.run()
-	}
-	return p
 }

@@ -23,6 +23,7 @@ type call struct {
 	outgoing
 	outcome
 	refusals
+	aimed
 	waiting
 	future  *future    // nil for calls whose caller waits
 	written chan error // tells Send the outcome under WaitWritten; else nil
@@ -43,6 +44,7 @@ type outgoing struct {
 	wait    waitMode
 	strict  bool
 	due     int64  // on the client's clock, 0 = no limit
+	sentAt  int64  // likewise
 	buf     []byte // the whole request: header, prefix, body
 	given   bool   // buf was given to a connection by reference and is not used again
 	into    any    // what the body of the response is decoded into, nil for one-way
@@ -55,6 +57,13 @@ type outcome struct {
 	err    error
 	failed bool // err is the end, nil for success; else status and body are
 	onLoop bool // the end came on the loop
+}
+
+// aimed says where a call may go.
+type aimed struct {
+	hash  uint64      // of its key, for balance.Hash
+	tried *triedNodes // by earlier attempts at the same call; nil without
+	only  *peer       // nil = anywhere
 }
 
 // refusals are the connections that certainly did not execute a call, and what the last of them said. They belong to the
@@ -99,6 +108,7 @@ func (c *call) release() {
 	}
 	c.claimed.Store(false)
 	c.outgoing, c.outcome, c.refusals, c.waiting = outgoing{buf: c.buf[:0]}, outcome{body: c.body[:0]}, refusals{}, waiting{}
+	c.aimed = aimed{}
 	c.future, c.written = nil, nil
 	c.wire.Store(nil)
 	c.id.Store(0)
@@ -132,6 +142,7 @@ const atFrameID = 3
 
 // stamp fills in id and time when the request is sent. wire.mu is held.
 func (c *call) stamp(now int64) {
+	c.sentAt = now
 	if c.given { // another attempt: the last one may still be on its way to a kernel
 		c.buf = append([]byte(nil), c.buf...)
 		c.given = false

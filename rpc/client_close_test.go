@@ -33,7 +33,7 @@ func TestCloseWaitsForLinks(t *testing.T) {
 	defer group.Close()
 	cl := client(t, ClientOptions{Group: group}, newStub(t, echoes).addr())
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-	w := cl.routes.Load().All[0]
+	w := cl.routes.Load().all[0]
 	held, release := make(chan struct{}), make(chan struct{})
 	if err := group.Loop(0).Post(func() { close(held); <-release }); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 // TestGoAway: what is in flight on the connection finishes, new calls have another one, and the old one ends.
@@ -115,7 +116,7 @@ func TestOneFailoverPerAddress(t *testing.T) {
 func fill(t *testing.T, cl *Client, method string) (calls []*Future[[]byte]) {
 	t.Helper()
 	const most = 16 << 20 // more than the buffers of both sides, however late it is seen that they are full
-	w := cl.routes.Load().All[0]
+	w := cl.routes.Load().all[0]
 	body := text(strings.Repeat("x", 1<<20))
 	for range most >> 20 {
 		calls = append(calls, InvokeAsync[[]byte](context.Background(), cl, testKey, method, body))
@@ -143,7 +144,7 @@ func TestUnsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok := newStub(t, names("ok"))
-	cl.apply([]string{deaf.addr(), ok.addr()})
+	cl.apply(discovery.Addrs(deaf.addr(), ok.addr()))
 	testkit.Eventually(t, "the other connection", func() bool { return cl.Stats().Connections == 2 })
 	close(cut)
 	for _, f := range small {
@@ -177,7 +178,7 @@ func TestStuckQueueIsCanceled(t *testing.T) {
 	cl := client(t, ClientOptions{MaxQueued: 1 << 30, MaxPayload: 2 << 20}, deaf.addr())
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
 	fill(t, cl, "Hold")
-	w := cl.routes.Load().All[0]
+	w := cl.routes.Load().all[0]
 	_, err := invoke(context.Background(), cl, "Hold", "x", CallTimeout(10*time.Millisecond))
 	if e := asError(t, err); !errors.Is(err, ErrDeadline) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
@@ -559,7 +560,7 @@ func TestCancelRaces(t *testing.T) {
 	}
 	wg.Wait()
 	testkit.Eventually(t, "all to have ended", func() bool { return cl.Stats().Active == 0 })
-	for _, w := range cl.routes.Load().All {
+	for _, w := range cl.routes.Load().all {
 		w := w
 		testkit.Eventually(t, "an empty table", func() bool {
 			w.mu.Lock()

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +15,10 @@ import (
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/discovery"
+	"github.com/go-eddy/eddy/rpc/internal/attempts"
+	"github.com/go-eddy/eddy/rpc/internal/follow"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
@@ -24,11 +28,27 @@ import (
 // silent for long fail.
 const GRPCPing = 6 * time.Minute
 
-// GRPCOptions say how a GRPCClient calls. Targets is required.
+// GRPCOptions say how a GRPCClient calls. Targets or Resolver is required.
 type GRPCOptions struct {
-	// Targets are the servers, each http://host:port, or https://host:port with a Transport that has Secure. Calls take them
-	// in turn. A call that its server has certainly not taken is made at the next one.
+	// Targets are the servers, each http://host:port, or https://host:port with a Transport that has Secure. A call that its
+	// server has certainly not taken is made at another one.
 	Targets []string
+	// Resolver says where the servers are, in place of Targets; with Secure they are spoken to by TLS, which the Transport must
+	// have. No answer of it makes calls fail that could be made.
+	Resolver discovery.Resolver
+	Secure   bool
+
+	Balance balance.Options // which server a call goes to, and which are left out because they fail; the zero value takes them in turn
+	// Attempts make calls with one response again that have failed, and late ones a second time; the zero value makes each once.
+	Attempts balance.Attempts
+	// Idempotent says which methods may be executed more than once for a call, beside those called with the option Idempotent. nil = none.
+	Idempotent func(key Key, method string) bool
+	// Health follows what grpc.health.v1.Health of each server says of HealthService; empty is the server. One that says no takes no
+	// calls as long as another one does.
+	Health        bool
+	HealthService string
+
+	Logger *slog.Logger // nil = slog.Default()
 
 	// Transport makes the requests; its owner closes it after the client. nil = one of the client's own, which asks a server
 	// that is silent during a call after GRPCPing.
@@ -46,9 +66,9 @@ type GRPCOptions struct {
 // goroutine but those that run a loop. Use it with Invoke and OpenStream.
 type GRPCClient struct {
 	o       GRPCOptions
-	targets []grpcTarget
-	own     bool // the Transport
-	turn    atomic.Uint32
+	servers *follow.Book
+	maker   *attempts.Maker // nil when each call is made once
+	own     bool            // the Transport
 	closed  atomic.Bool
 	usual   string // the grpc-timeout of calls with the usual timeout
 	methods grpcMethods
@@ -59,17 +79,16 @@ type GRPCClient struct {
 // makes no sense.
 func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 	cl := &GRPCClient{o: o}
-	for _, target := range o.Targets {
-		u, err := url.Parse(target)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
-			return nil, fmt.Errorf("rpc: GRPCOptions.Targets has %q: want http://host:port or https://host:port", target)
-		}
-		cl.targets = append(cl.targets, newTarget(u))
+	targets, err := parseTargets(o.Targets)
+	if err != nil {
+		return nil, err
 	}
 	cl.o.MaxPayload = cmp.Or(o.MaxPayload, frame.DefaultMaxPayload)
 	switch {
-	case len(cl.targets) == 0:
-		return nil, errors.New("rpc: GRPCOptions.Targets is empty")
+	case len(targets) == 0 && o.Resolver == nil:
+		return nil, errors.New("rpc: GRPCOptions.Targets is empty, and so is Resolver: one of them must say where the servers are")
+	case len(targets) > 0 && o.Resolver != nil:
+		return nil, errors.New("rpc: GRPCOptions.Targets and Resolver are both set: want one of them")
 	case o.Codec >= codecs:
 		return nil, fmt.Errorf("rpc: GRPCOptions.Codec is %d: there is no such codec", o.Codec)
 	case cl.o.MaxPayload < 0 || cl.o.MaxPayload > 1<<30:
@@ -77,8 +96,15 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 	}
 	cl.o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	cl.usual = string(grpcwire.AppendTimeout(nil, cl.o.Timeout))
+	if cl.maker, err = attempts.New(o.Attempts); err != nil {
+		return nil, fmt.Errorf("rpc: GRPCOptions.Attempts: %w", err)
+	}
 	if o.Transport == nil {
 		cl.own, cl.o.Transport = true, &http2.Transport{MaxConnsPerHost: 1, PingInterval: GRPCPing}
+	}
+	cl.o.Logger = cmp.Or(o.Logger, slog.Default())
+	if err := cl.startServers(targets); err != nil {
+		return nil, err
 	}
 	return cl, nil
 }
@@ -86,7 +112,11 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 // Close ends the client. Calls that have not ended fail with ErrClosed, if the Transport is the client's own. Later calls
 // fail with it in any case.
 func (cl *GRPCClient) Close() error {
-	if cl.closed.Swap(true) || !cl.own {
+	if cl.closed.Swap(true) {
+		return nil
+	}
+	cl.servers.Close()
+	if !cl.own {
 		return nil
 	}
 	return cl.o.Transport.Close() //nolint:wrapcheck // says whose it is
@@ -129,6 +159,17 @@ func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method s
 	if len(cl.o.Interceptors) > 0 {
 		return interceptGRPC[Resp](ctx, cl, key, method, req, o)
 	}
+	return attemptGRPC[Resp](ctx, cl, key, method, req, o)
+}
+
+// attemptGRPC is invokeGRPC behind the interceptors.
+func attemptGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o callOptions) (*Resp, error) {
+	if cl.maker != nil {
+		o.idempotent = o.idempotent || cl.o.Idempotent != nil && cl.o.Idempotent(key, method)
+		return attempted[Resp](ctx, cl.maker, key, method, o, func(ctx context.Context, resp any, o callOptions) error {
+			return cl.invoke(ctx, key, method, req, resp, o)
+		})
+	}
 	resp := new(Resp)
 	if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
 		return nil, err
@@ -139,9 +180,9 @@ func invokeGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method s
 // interceptGRPC is invokeGRPC through the client's interceptors.
 func interceptGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, method string, req any, o callOptions) (*Resp, error) {
 	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
-	return intercepted[Resp](ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req, resp any) error {
+	return intercepted(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (*Resp, error) {
 		o.meta = info.Metadata
-		return cl.invoke(ctx, key, method, req, resp, o)
+		return attemptGRPC[Resp](ctx, cl, key, method, req, o)
 	})
 }
 

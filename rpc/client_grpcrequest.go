@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"cmp"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -10,26 +8,8 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 )
-
-// grpcTarget is a server of a GRPCClient.
-type grpcTarget struct {
-	secure       bool
-	scheme, host string
-	addr         string // with the port
-}
-
-func newTarget(u *url.URL) grpcTarget {
-	to := grpcTarget{secure: u.Scheme == "https", scheme: u.Scheme, host: u.Host}
-	port := "80"
-	if to.secure {
-		port = "443"
-	}
-	to.addr = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
-	return to
-}
 
 // grpcMethod is what the requests of a method have in common.
 type grpcMethod struct {
@@ -127,13 +107,6 @@ func (cl *GRPCClient) fields(dst []hpack.HeaderField, in *grpcInput, m *grpcMeth
 		list = append(list, hpack.HeaderField{Name: "grpc-timeout", Value: string(grpcwire.AppendTimeout(nil, in.left)), Sensitive: true})
 	}
 	return appendPairs(list, in.o.meta), nil
-}
-
-// aim points a request at the next target.
-func (cl *GRPCClient) aim(r *http2.Request) {
-	to := &cl.targets[int(cl.turn.Add(1)-1)%len(cl.targets)]
-	r.Secure, r.Addr = to.secure, to.addr
-	r.Fields[atScheme].Value, r.Fields[atAuthority].Value = to.scheme, to.host
 }
 
 // until sets the deadline of the call: that of its context, or the timeout if that ends before; 0 and less are none. own

@@ -29,6 +29,9 @@ type CallStream struct {
 	start   sync.Once
 	begun   bool // the request
 	request http2.Request
+	to      *grpcTarget // chosen by begin, unless it was set before
+	at      time.Time   // when the request began
+	heard   bool        // the balancer knows how
 	unhook  func() bool // stops watching the context
 	timer   *time.Timer // of the deadline, nil without one of its own
 	over    chan struct{}
@@ -85,9 +88,19 @@ func (s *CallStream) begin(msg any) {
 		s.pipe.Init(nil, &s.request, math.MaxInt) // the stream's window bounds it
 		s.reader.Init(&s.pipe, s.in.limit)
 		s.request.Fields, s.request.Streams, s.request.Answer = fields, true, (*streamAnswer)(s)
-		s.cl.aim(&s.request)
+		if s.to == nil {
+			if s.to, err = s.cl.pick(s.in.ctx, s.in.by, s.o, nil); err != nil {
+				s.e.Err = err
+				s.fail(&s.e)
+				return
+			}
+		}
+		s.at = s.cl.begun()
+		s.to.aim(&s.request)
 		if err := s.cl.o.Transport.Begin(&s.request); err != nil {
-			s.fail(s.in.lost(err))
+			err = s.in.lost(err)
+			s.cl.ended(s.to, s.at, err)
+			s.fail(err)
 			return
 		}
 		s.begun = true
@@ -111,6 +124,10 @@ type streamAnswer CallStream
 
 // Head implements http2.Answer.
 func (s *streamAnswer) Head(status int, fields []hpack.HeaderField, end bool) error {
+	if s.cl.servers.Observes() {
+		s.heard = true
+		s.to.node.Observe(time.Since(s.at), outcomeOfHead(status, fields))
+	}
 	return s.in.takeHead(status, fields, end)
 }
 
@@ -130,6 +147,11 @@ func (s *streamAnswer) Over(err error) {
 		err = s.err
 	case err == nil:
 		err = io.EOF
+	}
+	if s.heard { // a stream that has begun says nothing by its end
+		s.to.node.End()
+	} else {
+		s.cl.ended(s.to, s.at, err)
 	}
 	s.pipe.End(err, nil)
 	close(s.over)

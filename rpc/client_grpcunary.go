@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 )
 
@@ -90,19 +91,37 @@ func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, r
 		u.e.Err = err
 		return &u.e
 	}
-	for range cl.targets {
-		u.request.Body, u.request.Fields = msg, fields
-		cl.aim(&u.request)
-		if !u.attempt(cl.o.Transport, own) || u.in.code != 0 || !untouched(u.err) || ctx.Err() != nil {
-			break
+	var tried []*balance.Node // that have certainly not taken the call
+	for {
+		to, err := cl.pick(ctx, in.by, &u.o, tried)
+		if err != nil {
+			u.e.Err = err
+			return &u.e
 		}
+		u.request.Body, u.request.Fields = msg, fields
+		to.aim(&u.request)
+		begun := cl.begun()
+		again := u.attempt(cl.o.Transport, own) && u.in.code == 0 && untouched(u.err) && ctx.Err() == nil
+		if !again || len(tried)+1 >= cl.servers.Len() {
+			err := u.in.one(resp)
+			cl.ended(to, begun, err)
+			if err == nil {
+				cl.keep(u)
+			}
+			return err
+		}
+		tried = append(tried, to.node)
+		cl.ended(to, begun, errUntaken)
 		u = u.another(cl)
+		in = &u.in
+		if !in.by.IsZero() {
+			in.left = time.Until(in.by) // the next server is told what is left
+		}
+		if fields, err = cl.fields(nil, in, m, kind); err != nil {
+			u.e.Err = err
+			return &u.e
+		}
 	}
-	if err := u.in.one(resp); err != nil {
-		return err
-	}
-	cl.keep(u)
-	return nil
 }
 
 // another returns a call like u for the next target. Somebody may still know u.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/internal/wheel"
+	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
@@ -23,6 +24,10 @@ type callOptions struct {
 	waitWritten bool
 	wait        waitMode
 	strict      bool
+	idempotent  bool
+	hash        uint64
+	tried       *triedNodes
+	only        *peer
 	header      *Metadata // of the response, by gRPC
 	trailer     *Metadata
 }
@@ -42,6 +47,13 @@ func CallSubtype(name string) CallOption { return func(o *callOptions) { o.subty
 func CallMetadata(pairs ...Pair) CallOption {
 	return func(o *callOptions) { o.meta = append(o.meta, pairs...) }
 }
+
+// Idempotent says that a call may be executed more than once, so that it may be made again after a failure, and a second time when it is late; see
+// ClientOptions.Attempts.
+func Idempotent() CallOption { return func(o *callOptions) { o.idempotent = true } }
+
+// HashKey gives a call the key by which balance.Hash picks the server.
+func HashKey(key string) CallOption { return func(o *callOptions) { o.hash = balance.Key(key) } }
 
 // CallHeader lets a call by gRPC store the metadata of its response's header in m.
 func CallHeader(m *Metadata) CallOption { return func(o *callOptions) { o.header = m } }
@@ -108,6 +120,17 @@ func invokeFramed[Resp any](ctx context.Context, cl *Client, key Key, method str
 	if len(cl.o.Interceptors) > 0 {
 		return invokeIntercepted[Resp](ctx, cl, key, method, req, o)
 	}
+	return invokeAttempts[Resp](ctx, cl, key, method, req, o)
+}
+
+// invokeAttempts is Invoke behind the interceptors.
+func invokeAttempts[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, o callOptions) (*Resp, error) {
+	if cl.maker != nil {
+		o.idempotent = o.idempotent || cl.o.Idempotent != nil && cl.o.Idempotent(key, method)
+		return attempted[Resp](ctx, cl.maker, key, method, o, func(ctx context.Context, resp any, o callOptions) error {
+			return cl.invoke(ctx, key, method, req, resp, o)
+		})
+	}
 	resp := new(Resp)
 	if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
 		return nil, err
@@ -118,17 +141,17 @@ func invokeFramed[Resp any](ctx context.Context, cl *Client, key Key, method str
 // invokeIntercepted is Invoke through the client's interceptors.
 func invokeIntercepted[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, o callOptions) (*Resp, error) {
 	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
-	return intercepted[Resp](ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req, resp any) error {
+	return intercepted(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (*Resp, error) {
 		o.meta = info.Metadata
-		return cl.invoke(ctx, key, method, req, resp, o)
+		return invokeAttempts[Resp](ctx, cl, key, method, req, o)
 	})
 }
 
-// intercepted makes a call through interceptors, which may answer themselves. call decodes into resp.
-func intercepted[Resp any](ctx context.Context, list []Interceptor, info *CallInfo, req any, call func(ctx context.Context, req, resp any) error) (*Resp, error) {
+// intercepted makes a call through interceptors, which may answer themselves.
+func intercepted[Resp any](ctx context.Context, list []Interceptor, info *CallInfo, req any, call func(ctx context.Context, req any) (*Resp, error)) (*Resp, error) {
 	v, err := intercept(ctx, list, info, req, func(ctx context.Context, req any) (any, error) {
-		resp := new(Resp)
-		if err := call(ctx, req, resp); err != nil {
+		resp, err := call(ctx, req)
+		if err != nil {
 			return nil, err
 		}
 		return resp, nil
@@ -195,6 +218,7 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 	}
 	c := cl.newCall(op)
 	c.service, c.method, c.codec, c.wait, c.strict = s, method, payload.Codec(o.codec), o.wait, o.strict
+	c.hash, c.tried, c.only = o.hash, o.tried, o.only
 	made := false
 	defer func() {
 		if !made { // the value's own marshaller may have panicked
@@ -253,11 +277,17 @@ func contextCause(ctx context.Context) error {
 
 // abandon takes a claimed call off its connection or out of its list, and returns the error that ends it.
 func (cl *Client) abandon(c *call, cause error) error {
+	late := errors.Is(cause, ErrDeadline)
 	if w := c.wire.Load(); w != nil {
+		if late {
+			w.observe(c, balance.Failed)
+		} else {
+			w.observe(c, balance.Unknown)
+		}
 		w.drop(c, true)
 	}
 	cl.stopWaiting(c, nil)
-	if errors.Is(cause, ErrDeadline) {
+	if late {
 		cl.stats.expired.Add(1)
 	} else {
 		cl.stats.canceled.Add(1)

@@ -11,14 +11,24 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/internal/wheel"
+	"github.com/go-eddy/eddy/rpc/balance"
 )
 
 // peer is one address.
 type peer struct {
 	addr   string
+	node   *balance.Node
 	links  []*link
-	ctx    context.Context // ends with the address
+	place  atomic.Pointer[place] // of its connections in the routes
+	turn   atomic.Uint32         // of its connections
+	ctx    context.Context       // ends with the address
 	cancel context.CancelFunc
+}
+
+// place says where the connections of an address stand in routes.
+type place struct {
+	r       *routes
+	from, n int
 }
 
 // link stands for one of the connections to an address. Its goroutine makes a connection, waits until that takes no more
@@ -101,10 +111,7 @@ func (l *link) run() {
 		served := false
 		if err == nil && l.peer.ctx.Err() == nil {
 			cl.ready(w)
-			select {
-			case <-w.away:
-			case <-l.peer.ctx.Done():
-			}
+			l.attend(w)
 			served, err = w.served(), w.lost()
 		}
 		if l.peer.ctx.Err() != nil {
@@ -120,7 +127,7 @@ func (l *link) run() {
 			pause = again.Failed()
 			cl.linkFailed(l, err, pause)
 		}
-		if !cl.pause(l.peer.ctx, l.held(pause), nil) {
+		if !cl.pause(l.peer.ctx, l.held(pause)) {
 			return
 		}
 		cl.setConnecting(l, true)

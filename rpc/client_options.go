@@ -11,6 +11,8 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/discovery"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 	"github.com/go-eddy/eddy/rpc/internal/pending"
 	"github.com/go-eddy/eddy/rpc/internal/retry"
@@ -18,23 +20,31 @@ import (
 
 // The defaults of ClientOptions.
 const (
-	DefaultTimeout      = time.Second // as in Dubbo
-	DefaultMaxPending   = 16384
-	DefaultMaxQueued    = 8 << 20
-	DefaultMaxWaiting   = 64 << 20
-	DefaultHeartbeat    = 60 * time.Second // as in Dubbo
-	DefaultDialTimeout  = 3 * time.Second  // as in Dubbo
-	DefaultResolveEvery = 30 * time.Second
-	DefaultCallbacks    = 32 // workers of a callback pool
+	DefaultTimeout     = time.Second // as in Dubbo
+	DefaultMaxPending  = 16384
+	DefaultMaxQueued   = 8 << 20
+	DefaultMaxWaiting  = 64 << 20
+	DefaultHeartbeat   = 60 * time.Second // as in Dubbo
+	DefaultDialTimeout = 3 * time.Second  // as in Dubbo
+	DefaultCallbacks   = 32               // workers of a callback pool
 )
 
 // ClientOptions say how a Client calls. Addrs or Resolver is required.
 type ClientOptions struct {
-	Addrs        []string      // host:port each; the same as Resolver: Static(Addrs...)
-	Resolver     Resolver      // where the servers are
-	ResolveEvery time.Duration // how often Resolver is asked, and at once when a connection is lost; 0 = 30 s
-	ConnsPerAddr int           // connections to each address; 0 = 1
-	Balance      Balance       // which connection a call takes
+	Addrs        []string           // host:port each
+	Resolver     discovery.Resolver // where the servers are, in place of Addrs. No answer of it makes calls fail that could be made
+	ConnsPerAddr int                // connections to each address; 0 = 1
+
+	Balance balance.Options // which address a call goes to, and which are left out because they fail; the zero value takes them in turn
+	// Attempts make calls of Invoke again that have failed, and late ones a second time; the zero value makes each once. Whatever it says, a request that
+	// was certainly not executed because its connection went, or its server drains, is made on another connection.
+	Attempts balance.Attempts
+	// Idempotent says which methods may be executed more than once for a call, beside those called with the option Idempotent. nil = none.
+	Idempotent func(key Key, method string) bool
+	// Health asks each server every so often whether it serves HealthService, a key, or at all if that is empty. One that says no takes no calls as long as
+	// another one does. 0 = never
+	Health        time.Duration
+	HealthService string
 
 	Codec   Codec         // of bodies; the zero value is CodecRaw
 	Timeout time.Duration // of calls; 0 = 1 s, negative = none. The deadline of a call's context counts too.
@@ -105,8 +115,9 @@ func (o *ClientOptions) complete() error {
 		return errors.New("rpc: ClientOptions.Addrs and Resolver are empty: one of them must say where the servers are")
 	case o.Resolver != nil && len(o.Addrs) > 0:
 		return errors.New("rpc: ClientOptions.Addrs and Resolver are both set: want one of them")
-	case o.Resolver == nil:
-		o.Resolver = Static(o.Addrs...)
+	}
+	if err := discovery.Check(discovery.Addrs(o.Addrs...)); err != nil {
+		return fmt.Errorf("rpc: ClientOptions.Addrs: %w", err)
 	}
 	o.ConnsPerAddr = cmp.Or(o.ConnsPerAddr, 1)
 	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
@@ -119,7 +130,7 @@ func (o *ClientOptions) complete() error {
 		v, lo, hi int
 	}{
 		{"ConnsPerAddr", o.ConnsPerAddr, 1, 1024}, {"MaxPending", o.MaxPending, 1, pending.MaxSlots}, {"MaxQueued", o.MaxQueued, 1, 1 << 30}, {"MaxWaiting", o.MaxWaiting, 1, 1 << 30}, {"MaxAsync", o.MaxAsync, 1, pending.MaxSlots},
-		{"MaxPayload", o.MaxPayload, payload.PrefixFixed, 1<<28 - 1}, {"Balance", int(o.Balance), 0, int(balances) - 1}, {"Codec", int(o.Codec), 0, int(codecs) - 1}, {"Consumer", int(o.Consumer), 0, int(consumers) - 1},
+		{"MaxPayload", o.MaxPayload, payload.PrefixFixed, 1<<28 - 1}, {"Codec", int(o.Codec), 0, int(codecs) - 1}, {"Consumer", int(o.Consumer), 0, int(consumers) - 1},
 	} {
 		if f.v < f.lo || f.v > f.hi {
 			return fmt.Errorf("rpc: ClientOptions.%s is %d: it must be from %d to %d", f.name, f.v, f.lo, f.hi)
@@ -131,9 +142,8 @@ func (o *ClientOptions) complete() error {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.DialTimeout = cmp.Or(o.DialTimeout, DefaultDialTimeout)
 	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
-	o.ResolveEvery = cmp.Or(o.ResolveEvery, DefaultResolveEvery)
-	if o.DialTimeout < 0 || o.ResolveEvery < 0 {
-		return fmt.Errorf("rpc: ClientOptions.DialTimeout is %v, ResolveEvery %v: they must not be negative", o.DialTimeout, o.ResolveEvery)
+	if o.DialTimeout < 0 || o.Health < 0 {
+		return fmt.Errorf("rpc: ClientOptions.DialTimeout is %v, Health %v: they must not be negative", o.DialTimeout, o.Health)
 	}
 	var err error
 	if o.Backoff, err = o.Backoff.withDefaults(); err != nil {
@@ -141,10 +151,13 @@ func (o *ClientOptions) complete() error {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Rand == nil {
-		o.Rand = rand.Float64
+		o.Rand = defaultRand
 	}
 	return nil
 }
+
+// defaultRand is the source of jitter.
+func defaultRand() float64 { return rand.Float64() }
 
 // Backoff is how long a client waits between attempts to connect to an address. The pause is Min after the first failure
 // and twice as long after each further one, up to Max. Each pause is up to Jitter of it longer or shorter, so that

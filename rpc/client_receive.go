@@ -95,6 +95,7 @@ func (w *wire) answered(f *frame.Frame) error {
 	}
 	w.free(f.ID)
 	w.unlock()
+	w.observe(c, outcomeOf(f.Status()))
 	switch {
 	case f.Status() == frame.StatusUnavailable && !c.claimed.Load():
 		err, _ := f.Err().(*frame.StatusError) //nolint:errorlint // returned bare

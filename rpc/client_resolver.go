@@ -3,62 +3,92 @@ package rpc
 import (
 	"context"
 	"slices"
-	"time"
 
-	"github.com/go-eddy/eddy/rpc/internal/resolve"
+	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/discovery"
+	"github.com/go-eddy/eddy/rpc/internal/follow"
 )
 
-// Resolver finds the addresses of servers that serve the same.
-type Resolver interface {
-	// Resolve returns the addresses to connect to, host:port each. A Client calls Resolve again and again on a goroutine
-	// of its own, see ClientOptions.ResolveEvery; Resolve may block until ctx ends. Without an error the result replaces
-	// the one before, also if it is empty. New addresses are connected to. Connections to missing ones take no new calls
-	// and end when their last call has. An error changes nothing.
-	Resolve(ctx context.Context) ([]string, error)
+// follow keeps the addresses current, on a goroutine of its own.
+func (cl *Client) follow() {
+	cl.follower = &follow.Follower{
+		Resolver: cl.o.Resolver, Pauses: cl.o.Backoff.schedule(cl.o.Rand), Apply: cl.apply,
+		Failed: func(err error, first bool) {
+			cl.warn(&cl.logs.resolver, "rpc: resolving failed; the addresses stay as they are", "err", err)
+			if first {
+				cl.resolveFailed(err)
+			}
+		},
+	}
+	cl.life.tasks.Go(func() { cl.follower.Run(cl.life.ctx) })
 }
 
-// resolveGap is the least time between two questions to a Resolver, however many connections are lost.
-const resolveGap = time.Second
-
-// Static returns a Resolver whose answer never changes. Host names are looked up each time a connection is made, and
-// their addresses are tried in turn.
-func Static(addrs ...string) Resolver { return resolve.Static(slices.Clone(addrs)) }
-
-// DNS returns a Resolver that looks up the host of host:port and returns each of its addresses, so that calls are spread over
-// all of them. The error says what is wrong with the address.
-func DNS(address string) (Resolver, error) {
-	r, err := resolve.NewDNS(address)
-	if err != nil {
-		return nil, err
+// balanceStats returns the numbers of the client's parts.
+func (cl *Client) balanceStats() balance.Stats {
+	s := cl.balancer.Stats()
+	if cl.follower != nil {
+		cl.follower.Put(&s)
 	}
-	return r, nil
+	cl.maker.Put(&s)
+	return s
 }
 
-// resolveLoop keeps the addresses current, on a goroutine of its own.
-func (cl *Client) resolveLoop() {
-	defer cl.life.tasks.Done()
-	again := cl.o.Backoff.schedule(cl.o.Rand)
-	for {
-		addrs, err := cl.o.Resolver.Resolve(cl.life.ctx)
-		if cl.life.ctx.Err() != nil {
-			return
-		}
-		wait := cl.o.ResolveEvery
-		if err == nil {
-			err = resolve.Check(addrs)
-		}
-		if err != nil {
-			wait = min(wait, again.Failed())
-			cl.stats.resolveFailures.Add(1)
-			cl.warn(&cl.logs.resolver, "rpc: resolving failed; the addresses stay as they are", "err", err, "again_in", wait)
-			cl.resolveFailed(err)
-		} else {
-			again.Succeeded()
-			cl.apply(addrs)
-		}
-		gap := min(wait, resolveGap)
-		if !cl.pause(cl.life.ctx, gap, nil) || wait > gap && !cl.pause(cl.life.ctx, wait-gap, cl.again) {
-			return
-		}
+// resolveFailed retries the calls that wait for the resolver's first answer, when that is an error.
+func (cl *Client) resolveFailed(err error) {
+	cl.mu.Lock()
+	cl.resolved = true
+	cl.failure = &causeError{kinds: kindsDown, text: "resolving: " + err.Error(), cause: err}
+	cl.mu.Unlock()
+	cl.retryWaiting()
+}
+
+// apply connects to the addresses that are new, and lets go of those that the resolver no longer returns.
+func (cl *Client) apply(list []discovery.Instance) {
+	cl.mu.Lock()
+	cl.resolved = true
+	if cl.life.closing.Load() && len(list) > 0 { // a closing client needs no new ones
+		cl.mu.Unlock()
+		return
 	}
+	cl.balancer.Update(list, func(n *balance.Node) {
+		n.SetUp(false)
+		if !cl.life.closing.Load() {
+			p := cl.newPeer(n)
+			n.Value = p
+			cl.peers = append(cl.peers, p)
+		}
+	})
+	stays := make(map[*balance.Node]bool)
+	for _, n := range cl.balancer.Nodes() {
+		stays[n] = true
+	}
+	var gone []*peer
+	cl.peers = slices.DeleteFunc(cl.peers, func(p *peer) bool {
+		if !stays[p.node] {
+			gone = append(gone, p)
+		}
+		return !stays[p.node]
+	})
+	if len(cl.peers) == 0 {
+		cl.failure = errNoAddress
+	}
+	cl.reroute()
+	cl.mu.Unlock()
+	for _, p := range gone {
+		p.cancel()
+	}
+	cl.retryWaiting()
+}
+
+// newPeer begins to connect to an address. cl.mu is held.
+func (cl *Client) newPeer(n *balance.Node) *peer {
+	p := &peer{addr: n.Instance.Addr, node: n}
+	p.ctx, p.cancel = context.WithCancel(cl.life.ctx)
+	for range cl.o.ConnsPerAddr {
+		l := newLink(p, cl)
+		p.links = append(p.links, l)
+		cl.life.links.Add(1)
+		go l.run()
+	}
+	return p
 }

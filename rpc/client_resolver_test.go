@@ -4,38 +4,34 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
-// addrBook is a Resolver whose answer a test changes.
-type addrBook struct {
-	mu    sync.Mutex
-	addrs []string
-	err   error
-	asked int
-}
+// addrBook is a Resolver that says what a test says: an error, which ends a Watch, or a list of instances.
+type addrBook chan any
 
-func (b *addrBook) Resolve(context.Context) ([]string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.asked++
-	return slices.Clone(b.addrs), b.err
-}
-
-func (b *addrBook) set(err error, addrs ...string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.addrs, b.err = addrs, err
+func (b addrBook) Watch(ctx context.Context, tell func([]discovery.Instance)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case v := <-b:
+			switch v := v.(type) {
+			case error:
+				return v
+			case []discovery.Instance:
+				tell(v)
+			}
+		}
+	}
 }
 
 // TestResolverChanges: new addresses are used, those that are gone take no new calls, finish what is in flight and are
-// disconnected; errors change nothing, and no address at all is an answer.
+// disconnected. Errors, garbage and no address at all change nothing.
 func TestResolverChanges(t *testing.T) {
 	release := make(chan struct{})
 	gone := make(chan struct{})
@@ -50,21 +46,27 @@ func TestResolverChanges(t *testing.T) {
 		close(gone)
 	})
 	b := newStub(t, names("b"))
-	book := &addrBook{}
-	book.set(nil, a.addr(), a.addr())
-	cl := client(t, ClientOptions{Resolver: book, ResolveEvery: time.Millisecond})
+	book := make(addrBook)
+	cl := client(t, ClientOptions{Resolver: book})
+	book <- discovery.Addrs(a.addr(), a.addr())
 	held := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
-	if name, err := invoke(context.Background(), cl, "Who", ""); name != "a" || err != nil {
-		t.Fatalf("%q, %v", name, err)
+	still := func(want string) {
+		t.Helper()
+		if name, err := invoke(context.Background(), cl, "Who", ""); name != want || err != nil {
+			t.Fatalf("%q, %v", name, err)
+		}
 	}
-	book.set(errors.New("no such luck"))
-	testkit.Eventually(t, "failures", func() bool { return cl.Stats().ResolveFailures > 2 })
-	book.set(nil, "127.0.0.1:0")
-	testkit.Eventually(t, "more failures", func() bool { return cl.Stats().ResolveFailures > 4 })
-	if name, err := invoke(context.Background(), cl, "Who", ""); name != "a" || err != nil {
-		t.Fatalf("%q, %v", name, err)
-	}
-	book.set(nil, b.addr())
+	still("a")
+	book <- errors.New("no such luck")
+	testkit.Eventually(t, "a failure", func() bool { return cl.Stats().Balance.ResolveFailures == 1 })
+	still("a")
+	book <- discovery.Addrs("127.0.0.1:0")
+	testkit.Eventually(t, "garbage", func() bool { return cl.Stats().Balance.ResolveRefused == 1 })
+	still("a")
+	book <- []discovery.Instance{}
+	testkit.Eventually(t, "nothing", func() bool { return cl.Stats().Balance.ResolveEmpty == 1 })
+	still("a")
+	book <- discovery.Addrs(b.addr())
 	testkit.Eventually(t, "the change", func() bool {
 		name, err := invoke(context.Background(), cl, "Who", "")
 		if err != nil && !errors.Is(err, ErrConnection) {
@@ -73,17 +75,20 @@ func TestResolverChanges(t *testing.T) {
 		return name == "b"
 	})
 	for range 10 {
-		if name, err := invoke(context.Background(), cl, "Who", ""); name != "b" || err != nil {
-			t.Errorf("%q, %v", name, err)
-		}
+		still("b")
 	}
 	close(release)
 	if resp, err := held.Wait(context.Background()); err != nil || string(*resp) != "held" {
 		t.Errorf("%v", err)
 	}
 	<-gone
-	book.set(nil)
-	testkit.Eventually(t, "no addresses", func() bool { return cl.Stats().Addresses == 0 && cl.Stats().Connections == 0 })
+}
+
+// TestNoInstance: an empty answer is one when nothing else is known, and calls fail.
+func TestNoInstance(t *testing.T) {
+	book := make(addrBook)
+	cl := client(t, ClientOptions{Resolver: book})
+	book <- []discovery.Instance{}
 	_, err := invoke(context.Background(), cl, "Who", "")
 	if e := asError(t, err); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrConnection) || e.Executed != ExecutedNo || !strings.Contains(err.Error(), "no address") {
 		t.Errorf("%+v", e)
@@ -92,21 +97,14 @@ func TestResolverChanges(t *testing.T) {
 
 // TestResolverNeverAnswers: calls wait for the first answer, and fail when it is an error.
 func TestResolverNeverAnswers(t *testing.T) {
-	gate := make(chan struct{})
-	cl := client(t, ClientOptions{Resolver: resolverFunc(func(ctx context.Context) ([]string, error) {
-		select {
-		case <-gate:
-			return nil, errors.New("no such host")
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	})})
-	_, err := invoke(context.Background(), cl, "Echo", "", CallTimeout(time.Millisecond))
+	book := make(addrBook)
+	cl := client(t, ClientOptions{Resolver: book})
+	_, err := invoke(context.Background(), cl, "Echo", "", CallTimeout(1e6))
 	if e := asError(t, err); !errors.Is(err, ErrDeadline) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
 	}
 	f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text(""))
-	close(gate)
+	book <- errors.New("no such host")
 	_, err = f.Wait(context.Background())
 	if e := asError(t, err); !errors.Is(err, ErrUnavailable) || e.Executed != ExecutedNo || !strings.Contains(err.Error(), "no such host") {
 		t.Errorf("%+v", e)
@@ -115,12 +113,9 @@ func TestResolverNeverAnswers(t *testing.T) {
 
 // TestDNSOfAClient: a client connects to what DNS finds.
 func TestDNSOfAClient(t *testing.T) {
-	if r, err := DNS("no port"); r != nil || err == nil {
-		t.Errorf("%v, %v", r, err)
-	}
 	s := newStub(t, names("local"))
 	_, port, _ := net.SplitHostPort(s.addr())
-	real, err := DNS("127.0.0.1:" + port)
+	real, err := discovery.DNS("127.0.0.1:"+port, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 // TestClientAndServer: every form of a method and every end of a call, between the package's own two sides.
@@ -192,14 +193,14 @@ func TestRollingRestart(t *testing.T) {
 			n := ok.Load()
 			testkit.Eventually(t, "calls", func() bool { return ok.Load() > n+100 })
 			next := start()
-			cl.apply([]string{addr(servers[0]), addr(servers[1]), addr(next)})
+			cl.apply(discovery.Addrs(addr(servers[0]), addr(servers[1]), addr(next)))
 			testkit.Eventually(t, "the new server", func() bool { return cl.Stats().Connections == 3 })
 			old := servers[i%2]
 			if _, err := old.Shutdown(testkit.Context(t)); err != nil {
 				t.Error(err)
 			}
 			servers[i%2] = next
-			cl.apply([]string{addr(servers[0]), addr(servers[1])})
+			cl.apply(discovery.Addrs(addr(servers[0]), addr(servers[1])))
 		}
 	})
 	if failed > 0 {
@@ -229,7 +230,7 @@ func TestKilledServers(t *testing.T) {
 				t.Error(err)
 			}
 			first = start()
-			cl.apply([]string{first.Addr("port0").String()})
+			cl.apply(discovery.Addrs(first.Addr("port0").String()))
 		}
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/discovery"
 	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
@@ -326,7 +328,7 @@ func TestLimits(t *testing.T) {
 			InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
 		}
 		testkit.Eventually(t, "all to be on the connection", func() bool {
-			wires := cl.routes.Load().All
+			wires := cl.routes.Load().all
 			return len(wires) == 1 && wires[0].load.Load() == 3
 		})
 		_, err := invoke(context.Background(), cl, "Hold", "", WaitForReady(false))
@@ -334,7 +336,7 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("waiting", func(t *testing.T) {
 		gate := make(chan struct{})
-		cl := client(t, ClientOptions{MaxPending: 2, Resolver: resolverFunc(func(ctx context.Context) ([]string, error) {
+		cl := client(t, ClientOptions{MaxPending: 2, Resolver: discovery.Poll(0, func(ctx context.Context) ([]discovery.Instance, error) {
 			select {
 			case <-gate:
 			case <-ctx.Done():
@@ -378,10 +380,6 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d requests were sent, at most 5 may have been", n)
 	}
 }
-
-type resolverFunc func(ctx context.Context) ([]string, error)
-
-func (f resolverFunc) Resolve(ctx context.Context) ([]string, error) { return f(ctx) }
 
 // TestTenThousandCalls on one connection, all in flight at once, each with its own response.
 func TestTenThousandCalls(t *testing.T) {
@@ -546,23 +544,25 @@ func TestHalfOpen(t *testing.T) {
 // TestOptions: what makes no sense is refused by name.
 func TestClientOptions(t *testing.T) {
 	for want, o := range map[string]ClientOptions{
-		"Addrs and Resolver are empty": {},
-		"both set":                     {Addrs: []string{"a:1"}, Resolver: Static("a:1")},
-		"ConnsPerAddr is -1":           {Addrs: []string{"a:1"}, ConnsPerAddr: -1},
-		"MaxPending is 16777217":       {Addrs: []string{"a:1"}, MaxPending: pending.MaxSlots + 1},
-		"MaxQueued is -2":              {Addrs: []string{"a:1"}, MaxQueued: -2},
-		"MaxWaiting is -3":             {Addrs: []string{"a:1"}, MaxWaiting: -3},
-		"MaxAsync is -3":               {Addrs: []string{"a:1"}, MaxAsync: -3},
-		"MaxPayload is 3":              {Addrs: []string{"a:1"}, MaxPayload: 3},
-		"Balance is 2":                 {Addrs: []string{"a:1"}, Balance: balances},
-		"Consumer is 2":                {Addrs: []string{"a:1"}, Consumer: consumers},
-		"Codec is 3":                   {Addrs: []string{"a:1"}, Codec: codecs},
-		"Dispatcher is":                {Addrs: []string{"a:1"}, Dispatcher: dispatchers},
-		"DialTimeout is -1s":           {Addrs: []string{"a:1"}, DialTimeout: -time.Second},
-		"Backoff is Min 10s, Max 1s":   {Addrs: []string{"a:1"}, Backoff: Backoff{Min: 10 * time.Second, Max: time.Second}},
-		"Jitter 1.5":                   {Addrs: []string{"a:1"}, Backoff: Backoff{Jitter: 1.5}},
-		`address "a"`:                  {Addrs: []string{"a"}},
-		`"a:http"`:                     {Addrs: []string{"a:http"}},
+		"Addrs and Resolver are empty":          {},
+		"both set":                              {Addrs: []string{"a:1"}, Resolver: discovery.Static(discovery.Addrs("a:1")...)},
+		"ConnsPerAddr is -1":                    {Addrs: []string{"a:1"}, ConnsPerAddr: -1},
+		"MaxPending is 16777217":                {Addrs: []string{"a:1"}, MaxPending: pending.MaxSlots + 1},
+		"MaxQueued is -2":                       {Addrs: []string{"a:1"}, MaxQueued: -2},
+		"MaxWaiting is -3":                      {Addrs: []string{"a:1"}, MaxWaiting: -3},
+		"MaxAsync is -3":                        {Addrs: []string{"a:1"}, MaxAsync: -3},
+		"MaxPayload is 3":                       {Addrs: []string{"a:1"}, MaxPayload: 3},
+		"Balance: balance: Options.Policy is 9": {Addrs: []string{"a:1"}, Balance: balance.Options{Policy: 9}},
+		"Attempts: balance: Attempts.Max is -1": {Addrs: []string{"a:1"}, Attempts: balance.Attempts{Max: -1}},
+		"Health -1ns":                           {Addrs: []string{"a:1"}, Health: -1},
+		"Consumer is 2":                         {Addrs: []string{"a:1"}, Consumer: consumers},
+		"Codec is 3":                            {Addrs: []string{"a:1"}, Codec: codecs},
+		"Dispatcher is":                         {Addrs: []string{"a:1"}, Dispatcher: dispatchers},
+		"DialTimeout is -1s":                    {Addrs: []string{"a:1"}, DialTimeout: -time.Second},
+		"Backoff is Min 10s, Max 1s":            {Addrs: []string{"a:1"}, Backoff: Backoff{Min: 10 * time.Second, Max: time.Second}},
+		"Jitter 1.5":                            {Addrs: []string{"a:1"}, Backoff: Backoff{Jitter: 1.5}},
+		`address "a"`:                           {Addrs: []string{"a"}},
+		`"a:http"`:                              {Addrs: []string{"a:http"}},
 	} {
 		cl, err := NewClient(o)
 		if err == nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
@@ -66,6 +67,7 @@ func (w *wire) expire() {
 		w.arm(next, now)
 	}
 	for _, c := range over {
+		w.observe(c, balance.Failed)
 		if c.claim() {
 			w.client.stats.expired.Add(1)
 			c.fail(c.error(errDeadline, c.executed()))

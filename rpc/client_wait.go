@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/list"
-	"github.com/go-eddy/eddy/rpc/internal/balance"
 )
 
 // waitMode is what a call waits for.
@@ -64,7 +63,7 @@ func (cl *Client) place(c *call) error {
 	for {
 		given, r := cl.waits.given.Load(), cl.routes.Load()
 		full := errBehind
-		if cl.waits.room.n.Load() == 0 || len(r.All) == 0 || len(c.refused) > 0 { // a call that fails over has had its turn
+		if cl.waits.room.n.Load() == 0 || len(r.all) == 0 || len(c.refused) > 0 { // a call that fails over has had its turn
 			var taken bool
 			if taken, full = cl.try(c, r); taken {
 				cl.settle(c)
@@ -87,7 +86,7 @@ func (cl *Client) settle(c *call) {
 
 // wait puts a call into a list: for room if full says why there is none, else for a connection. again says that something
 // has changed since the caller loaded given and r. The caller then tries the call again.
-func (cl *Client) wait(c *call, r *balance.Routes[*wire], given uint64, full error) (again bool, err error) {
+func (cl *Client) wait(c *call, r *routes, given uint64, full error) (again bool, err error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	q, list := &cl.waits, &cl.waits.conn

@@ -14,13 +14,14 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 // stall keeps a client's only connection from sending until the test ends or calls resume, as a kernel does that takes nothing.
 func stall(t *testing.T, cl *Client) (w *wire, resume func()) {
 	t.Helper()
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-	w = cl.routes.Load().All[0]
+	w = cl.routes.Load().all[0]
 	w.mu.Lock()
 	w.out.stalled = true
 	w.mu.Unlock()
@@ -51,7 +52,7 @@ func crowd(t *testing.T, cl *Client) (calls []*Future[[]byte], resume func()) {
 func heldBytes(cl *Client) (queued, waiting int) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	for _, w := range cl.routes.Load().All {
+	for _, w := range cl.routes.Load().all {
 		w.mu.Lock()
 		queued = max(queued, w.out.bytes)
 		w.mu.Unlock()
@@ -173,7 +174,7 @@ func TestWaitingForRoomEndsOnce(t *testing.T) {
 			}
 			s.l.Close() // the connection is accepted, and when it is lost there is no other
 			others, resume := crowd(t, cl)
-			w := cl.routes.Load().All[0]
+			w := cl.routes.Load().all[0]
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			var over, further atomic.Int64
@@ -245,7 +246,7 @@ func TestRoomElsewhere(t *testing.T) {
 	full, ok := newStub(t, echoes), newStub(t, names("ok"))
 	cl := client(t, ClientOptions{MaxQueued: 1 << 20}, full.addr())
 	calls, _ := crowd(t, cl)
-	cl.apply([]string{full.addr(), ok.addr()})
+	cl.apply(discovery.Addrs(full.addr(), ok.addr()))
 	if resp, err := calls[1].Wait(testkit.Context(t)); err != nil || string(*resp) != "ok" {
 		t.Error(err)
 	}
@@ -255,7 +256,7 @@ func TestRoomElsewhere(t *testing.T) {
 func TestLeaverIsNoEnd(t *testing.T) {
 	cl := client(t, ClientOptions{}, newStub(t, echoes).addr())
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-	leaver := cl.routes.Load().All[0]
+	leaver := cl.routes.Load().all[0]
 	setState := func(s wireState) {
 		leaver.mu.Lock()
 		defer leaver.mu.Unlock()
@@ -381,7 +382,7 @@ func TestAnswersAreReadWhileFull(t *testing.T) {
 		InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(strings.Repeat("x", 1_000_000)))
 	}
 	testkit.Eventually(t, "a queue that is full", func() bool {
-		w := cl.routes.Load().All[0]
+		w := cl.routes.Load().all[0]
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.out.stalled && cl.waits.room.n.Load() > 0
@@ -406,7 +407,7 @@ func TestNobodyMissesRoom(t *testing.T) {
 			s := newStub(t, echoes)
 			cl := client(t, o, s.addr())
 			testkit.Eventually(t, "the connections", func() bool { return cl.Stats().Connections == conns })
-			for _, w := range cl.routes.Load().All {
+			for _, w := range cl.routes.Load().all {
 				w.mu.Lock()
 				if name == "slots" { // not by MaxPending, which bounds those that wait as well
 					w.table.Limit = 1

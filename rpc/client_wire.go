@@ -3,9 +3,11 @@ package rpc
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
@@ -57,8 +59,24 @@ func newWire(cl *Client, conn *eddy.Conn) *wire {
 	return w
 }
 
-// Load returns how many calls wait for their responses.
-func (w *wire) Load() int32 { return w.load.Load() }
+// begin counts a call that waits for its response.
+func (w *wire) begin() {
+	w.load.Add(1)
+	w.link.peer.node.Begin()
+}
+
+// uncount uncounts it.
+func (w *wire) uncount() {
+	w.load.Add(-1)
+	w.link.peer.node.End()
+}
+
+// observe tells the balancer how a call that was sent has ended.
+func (w *wire) observe(c *call, o balance.Outcome) {
+	if w.client.balancer.Observes() && c.sent.Load() {
+		w.link.peer.node.Observe(time.Duration(w.client.now()-c.sentAt), o)
+	}
+}
 
 // HandleOpen implements eddy.OpenHandler.
 func (w *wire) HandleOpen(ctx *eddy.Context) error {
@@ -81,7 +99,7 @@ func (w *wire) submit(c *call) error {
 	c.wire.Store(w)
 	if c.op != frame.OneWay {
 		c.refs.Add(1) // the table's; the caller's becomes the queue's
-		w.load.Add(1)
+		w.begin()
 	}
 	post := w.out.push(c, c.id.Load())
 	w.mu.Unlock()
@@ -134,7 +152,7 @@ func (w *wire) free(id uint64) {
 
 // freed counts a call that has left the table. w.mu is held.
 func (w *wire) freed() {
-	w.load.Add(-1)
+	w.uncount()
 	w.retireIfIdle()
 }
 
@@ -226,7 +244,7 @@ func (w *wire) takeUnsent() []*call {
 			return true
 		case w.live(q):
 			w.table.Remove(q.id)
-			w.load.Add(-1)
+			w.uncount()
 			unsent = append(unsent, c)
 		}
 		c.release()
@@ -266,7 +284,9 @@ func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) 
 	unsent := w.takeUnsent()
 	long, _ := w.table.Get(tooLong)
 	sent := w.table.TakeAll()
-	w.load.Store(0)
+	for range sent {
+		w.uncount()
+	}
 	w.out.queue = nil
 	if was == wireOpen {
 		close(w.away)
@@ -279,6 +299,9 @@ func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) 
 			cause := end
 			if c == long {
 				cause = &causeError{kinds: []error{ErrTooLarge}, text: violated.Error(), cause: violated}
+			}
+			if end != errClosed { //nolint:errorlint // the same one
+				w.observe(c, balance.Failed)
 			}
 			c.fail(c.error(cause, c.executed()))
 		}

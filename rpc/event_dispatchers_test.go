@@ -21,6 +21,7 @@ import (
 	"github.com/go-eddy/eddy/internal/goid"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/responder"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 // placeBook notes where things really ran.
@@ -213,13 +214,14 @@ type gatedResolver struct {
 	addr string
 }
 
-func (r gatedResolver) Resolve(ctx context.Context) ([]string, error) {
+func (r gatedResolver) Watch(ctx context.Context, tell func([]discovery.Instance)) error {
 	select {
 	case <-r.gate:
-		return []string{r.addr}, nil
+		tell(discovery.Addrs(r.addr))
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (s *stage) probe() *Service {

@@ -8,29 +8,9 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Services that every server has, on all ports. Both answer while the pools of the others are full.
-var (
-	// HealthKey is eddy.Health, whose method Check tells, on the loop, whether a service is served.
-	HealthKey = Key{Interface: "eddy.Health"}
-	// ReflectionKey is eddy.Reflection, whose method List tells, on a small pool of its own, what the server serves.
-	ReflectionKey = Key{Interface: "eddy.Reflection"}
-)
-
-// Values of HealthResponse.Status.
-const (
-	Serving    = "SERVING"
-	NotServing = "NOT_SERVING"
-)
-
-// HealthRequest is the request of Check of eddy.Health.
-type HealthRequest struct {
-	Service string `json:"service"` // a key; "" is the server
-}
-
-// HealthResponse is the response of Check. A key that is not registered is answered NOT_FOUND instead.
-type HealthResponse struct {
-	Status string `json:"status"` // Serving or NotServing
-}
+// ReflectionKey is eddy.Reflection, whose method List tells, on a small pool of its own, what the server serves. As eddy.Health it answers while the pools
+// of the others are full.
+var ReflectionKey = Key{Interface: "eddy.Reflection"}
 
 // ListRequest is the request of List of eddy.Reflection.
 type ListRequest struct{}

@@ -50,6 +50,10 @@ var layers = map[string]layer{
 	"desk":                     {rank: 7, peers: true},
 	"rpc":                      {rank: 7, peers: true},
 	"rpc/internal":             {rank: 6},
+	"rpc/internal/retry":       {rank: 5},
+	"rpc/discovery":            {rank: 5},
+	"rpc/balance":              {rank: 5, peers: true}, // instances are those of discovery
+	"rpc/balance/httpbalance":  {rank: 7, peers: true},
 	"rpc/internal/grpcwire":    {rank: 5}, // what gRPC and gRPC-Web have in common
 	"admin":                    {rank: 7, peers: true},
 	"metrics":                  {rank: 8, peers: true},

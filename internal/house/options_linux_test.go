@@ -34,6 +34,9 @@ import (
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/balance/httpbalance"
+	"github.com/go-eddy/eddy/rpc/discovery"
 	"github.com/go-eddy/eddy/tlsx"
 	"github.com/go-eddy/eddy/websocket"
 )
@@ -45,6 +48,8 @@ var otherOptions = map[string][]string{
 	"http1":    {"Transport"},
 	"http2":    {"Transport"},
 	"rpc":      {"Backoff"},
+
+	"rpc/balance": {"Attempts", "Ejection", "Trip"},
 }
 
 // optionsOf is a struct with options: a valid value, and a function that checks another value.
@@ -99,6 +104,10 @@ func allOptions(t *testing.T) []optionsOf {
 			return err
 		}
 		return c.Close()
+	}
+	balancer := func(o *balance.Options) error {
+		_, err := balance.New(*o)
+		return err
 	}
 	port := func(o *rpc.PortOptions) error {
 		o.Name, o.Addr = "p", "127.0.0.1:0"
@@ -252,6 +261,20 @@ func allOptions(t *testing.T) []optionsOf {
 			}
 			return c.Close()
 		}),
+		check("rpc/balance.Options", balance.Options{}, balancer),
+		check("rpc/balance.Ejection", balance.Ejection{}, func(e *balance.Ejection) error { return balancer(&balance.Options{Eject: *e}) }),
+		check("rpc/balance.Trip", balance.Trip{}, func(tr *balance.Trip) error {
+			_, err := balance.NewBreaker(*tr)
+			return err
+		}),
+		check("rpc/balance.Attempts", balance.Attempts{Max: 2}, func(a *balance.Attempts) error {
+			tr, err := httpbalance.New(httpbalance.Options{Resolver: discovery.Static(), Attempts: *a})
+			if err != nil {
+				return err
+			}
+			return tr.Close()
+		}),
+		noError[httpbalance.Options]("rpc/balance/httpbalance.Options"),
 		check("rpc.Backoff", rpc.Backoff{}, func(b *rpc.Backoff) error { return client(&rpc.ClientOptions{Backoff: *b}) }),
 		check("admin.Options", admin.Options{}, func(o *admin.Options) error {
 			o.Addr, o.Logger = "127.0.0.1:0", slog.New(slog.DiscardHandler)

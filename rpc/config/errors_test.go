@@ -86,7 +86,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"client without addresses", "client: {timeout: 1s}", `f.yaml:1: client: has no addresses`},
 		{"address", "client:\n  addresses: [a:1, b]\n", `f.yaml:2: client.addresses[1]: "b" is no address: write host:port`},
 		{"address without a port", "client:\n  addresses: 'a:0'\n", `f.yaml:2: client.addresses[0]: "a:0" is no address`},
-		{"load balance", "client: {addresses: 'a:1', loadbalance: random}", `client.loadbalance: "random" is none of roundrobin, leastactive`},
+		{"load balance", "client: {addresses: 'a:1', loadbalance: random}", `client.loadbalance: "random" is none of roundrobin, weighted, leastactive, p2c`},
 		{"serialization", "client: {addresses: 'a:1', serialization: hessian}", `client.serialization: "hessian" is none of raw, json, protobuf`},
 		{"consumer", "client: {addresses: 'a:1', consumer: both}", `client.consumer: "both" is none of caller, pool`},
 		{"back-off", "client:\n  addresses: 'a:1'\n  backoff-min: 2s\n  backoff-max: 1s\n", `f.yaml:4: client.backoff-max: "1s" is less than backoff-min, which is 2s`},

@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/balance"
 )
 
 // Upper bounds of values. Beyond them a typing error is more likely than a need.
@@ -104,7 +105,7 @@ func (s *service) place(key string) *yaml.Node {
 type client struct {
 	addresses   []string
 	connections int
-	balance     rpc.Balance
+	balance     balance.Policy
 	codec       rpc.Codec
 	timeout     time.Duration
 	pending     int
@@ -124,7 +125,7 @@ var (
 	orderings    = []string{"completion", "ordered", "serial", "no-pipelining"}
 	managements  = []string{"default", "isolation"}
 	codecs       = []string{"raw", "json", "protobuf"}
-	balances     = []string{"roundrobin", "leastactive"}
+	balances     = []string{"roundrobin", "weighted", "leastactive", "p2c"}
 	consumers    = []string{"caller", "pool"}
 	hostProblem  = "is no host: write a name or an address without a port"
 	addrProblem  = "is no address: write host:port"
@@ -337,7 +338,7 @@ func (d *document) parseClient(r *reader) func(*yaml.Node, string) {
 		seen := r.fields(n, path, []field{
 			{name: "addresses", parse: names(r, &c.addresses)},
 			{name: "connections", parse: integer(r, &c.connections, 1, maxConns)},
-			{name: "loadbalance", parse: choice(r, &c.balance, among(balances, []rpc.Balance{rpc.RoundRobin, rpc.LeastOutstanding}), balances)},
+			{name: "loadbalance", parse: choice(r, &c.balance, among(balances, []balance.Policy{balance.RoundRobin, balance.Weighted, balance.LeastRequests, balance.PeakEWMA}), balances)},
 			{name: "serialization", parse: choice(r, &c.codec, rpc.ParseCodec, codecs)},
 			{name: "timeout", parse: duration(r, &c.timeout, time.Millisecond)},
 			{name: "max-pending", parse: integer(r, &c.pending, 1, maxPending)},

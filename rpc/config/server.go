@@ -10,6 +10,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/balance"
 )
 
 // Config is what a file says. Server and Client may be changed before they are used, to add what a file cannot say:
@@ -108,7 +109,7 @@ func (c *client) options() *rpc.ClientOptions {
 	o := &rpc.ClientOptions{
 		Addrs:        c.addresses,
 		ConnsPerAddr: c.connections,
-		Balance:      c.balance,
+		Balance:      balance.Options{Policy: c.balance},
 		Codec:        c.codec,
 		Timeout:      c.timeout,
 		MaxPending:   c.pending,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/balance"
 )
 
 const everyKey = `application:
@@ -104,7 +105,7 @@ func TestEveryKey(t *testing.T) {
 		t.Errorf("services %+v", c.Services)
 	}
 	wantClient := &rpc.ClientOptions{
-		Addrs: []string{"127.0.0.1:20002", "localhost:1"}, ConnsPerAddr: 2, Balance: rpc.LeastOutstanding, Codec: rpc.CodecProtobuf, Timeout: 1500 * time.Millisecond,
+		Addrs: []string{"127.0.0.1:20002", "localhost:1"}, ConnsPerAddr: 2, Balance: balance.Options{Policy: balance.LeastRequests}, Codec: rpc.CodecProtobuf, Timeout: 1500 * time.Millisecond,
 		MaxPending: 99, Consumer: rpc.DedicatedPool, Dispatcher: rpc.DispatchDirect, MaxPayload: 4096, Heartbeat: 15 * time.Second, DialTimeout: 2 * time.Second,
 		Backoff: rpc.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second, Jitter: -1},
 	}

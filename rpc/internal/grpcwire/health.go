@@ -28,6 +28,25 @@ func ParseHealthRequest(b []byte) (service string, err error) {
 	return service, err
 }
 
+// AppendHealthRequest appends a HealthCheckRequest.
+func AppendHealthRequest(b []byte, service string) []byte {
+	if service == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), service)
+}
+
+// ParseHealthResponse returns the status of a HealthCheckResponse.
+func ParseHealthResponse(b []byte) (h Health, err error) {
+	err = eachField(b, func(num protowire.Number, v uint64, _ []byte) error {
+		if num == 1 {
+			h = Health(v)
+		}
+		return nil
+	})
+	return h, err
+}
+
 // AppendHealthResponse appends a HealthCheckResponse.
 func AppendHealthResponse(b []byte, h Health) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), uint64(h))
