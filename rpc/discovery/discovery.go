@@ -74,6 +74,9 @@ func (i Instance) Check() error {
 // ErrUnregistered is the error of Registration.Err after Withdraw.
 var ErrUnregistered = errors.New("discovery: the registration was withdrawn")
 
+// ErrClosed is the error of a Registry behind its Close, and of the watches that its Close has ended.
+var ErrClosed = errors.New("discovery: the registry is closed")
+
 // Resolver finds the instances of one service.
 type Resolver interface {
 	// Watch calls tell with all instances: once when they are known, and after each change. It blocks until ctx ends, and returns earlier only
