@@ -100,7 +100,8 @@ type Registry interface {
 
 // Registration is one instance of one service that a server offers.
 type Registration interface {
-	// Withdraw takes the instance out of the registry and waits until that is done, or ctx ends. A second call does nothing.
+	// Withdraw takes the instance out of the registry and waits until that is done. When ctx ends first, the withdrawal goes on, and the error is that of
+	// ctx. A further call waits likewise. The instance can be registered again at once.
 	Withdraw(ctx context.Context) error
 
 	// Err returns why the registry does not have the instance at this moment, nil when it has.
