@@ -49,6 +49,11 @@ var layers = map[string]layer{
 	"desk":                     {rank: 7, peers: true},
 	"rpc":                      {rank: 7, peers: true},
 	"rpc/internal":             {rank: 6},
+	"rpc/internal/retry":       {rank: 5},
+	"rpc/discovery":            {rank: 5},
+	"rpc/discovery/internal":   {rank: 6}, // what registries have in common
+	"rpc/discovery/kubernetes": {rank: 7},
+	"rpc/discovery/nacos":      {rank: 7},
 	"rpc/internal/grpcwire":    {rank: 5}, // what gRPC and gRPC-Web have in common
 	"admin":                    {rank: 7, peers: true},
 	"metrics":                  {rank: 8, peers: true},
