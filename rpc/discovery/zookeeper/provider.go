@@ -21,7 +21,10 @@ import (
 const (
 	maxURL    = 64 << 10 // of a provider's URL, which is the name of a node
 	maxParams = 1024     // of a URL
-	anyZero   = "0.0.0"  // Dubbo's word for no version
+
+	firstMillis = 100_000_000_000 // Timestamps below it are seconds, which dubbo-go writes; milliseconds were here in 1973.
+
+	anyZero = "0.0.0" // Dubbo's word for no version
 )
 
 // provider is what the URL of a provider says.
@@ -30,6 +33,7 @@ type provider struct {
 	protocols      []string
 	group, version string
 	disabled       bool
+	idle           bool // its weight is 0
 }
 
 // serves reports whether the provider is one of the service.
@@ -90,9 +94,7 @@ func (p *provider) read(params map[string]string) error {
 		if err != nil {
 			return fmt.Errorf("weight is %q: it must be a number", short(text))
 		}
-		if n <= 0 { // In Dubbo it gets no calls. Here 0 is the default.
-			p.disabled = true
-		}
+		p.idle = n <= 0
 		p.instance.Weight = min(max(n, 0), discovery.MaxWeight)
 	}
 	if text, ok := params["timestamp"]; ok {
@@ -100,8 +102,11 @@ func (p *provider) read(params map[string]string) error {
 		if err != nil || n > math.MaxInt64/int64(time.Millisecond) {
 			return fmt.Errorf("timestamp is %q: it must be a number of milliseconds", short(text))
 		}
-		if n > 0 {
+		switch {
+		case n >= firstMillis:
 			p.instance.Since = time.UnixMilli(n)
+		case n > 0:
+			p.instance.Since = time.Unix(n, 0)
 		}
 	}
 	p.instance.Zone = params["zone"]

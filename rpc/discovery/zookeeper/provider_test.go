@@ -16,12 +16,12 @@ func TestProviderURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := discovery.Service{Interface: "org.example.Greeter", Group: "g", Version: "1", Protocol: "tri"}
-	u, err := r.urlOf(s, discovery.Instance{Addr: "[2001:db8::1]:20000", Zone: "z", Weight: 3, Since: time.UnixMilli(5), Attributes: map[string]string{"methods": "a,b", "empty": ""}})
+	u, err := r.urlOf(s, discovery.Instance{Addr: "[2001:db8::1]:20000", Zone: "z", Weight: 3, Since: time.UnixMilli(1_700_000_000_005), Attributes: map[string]string{"methods": "a,b", "empty": ""}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"tri://[2001:db8::1]:20000/org.example.Greeter?anyhost=true&application=demo&", "&group=g&interface=org.example.Greeter&methods=a,b&",
-		"&side=provider&timestamp=5&version=1&weight=3&zone=z", "&dynamic=true&", "&generic=false&"} {
+		"&side=provider&timestamp=1700000000005&version=1&weight=3&zone=z", "&dynamic=true&", "&generic=false&"} {
 		if !strings.Contains(u, part) {
 			t.Errorf("%s lacks %s", u, part)
 		}
@@ -30,7 +30,7 @@ func TestProviderURL(t *testing.T) {
 		t.Error(u)
 	}
 	p, err := parseProvider(url.QueryEscape(u))
-	if err != nil || !p.serves(s) || p.instance.Addr != "[2001:db8::1]:20000" || p.instance.Zone != "z" || p.instance.Weight != 3 || p.instance.Since.UnixMilli() != 5 {
+	if err != nil || !p.serves(s) || p.instance.Addr != "[2001:db8::1]:20000" || p.instance.Zone != "z" || p.instance.Weight != 3 || p.instance.Since.UnixMilli() != 1_700_000_000_005 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if later, _ := r.urlOf(s, discovery.Instance{Addr: "a:1"}); later == "" || !strings.Contains(later, "weight=100") {
@@ -89,6 +89,21 @@ func TestParseProvider(t *testing.T) {
 	p, err := parseProvider("dubbo%3A%2F%2Fu%3Ap%402001%3Adb8%3A%3A1%3A20880%2Fx%3Fversion%3D0.0.0")
 	if err != nil || p.instance.Addr != "[2001:db8::1]:20880" || !p.serves(discovery.Service{Interface: "x", Protocol: "dubbo"}) {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestIdleProviders: providers whose weight is 0 are told if there are no others. Timestamps of dubbo-go are seconds.
+func TestIdleProviders(t *testing.T) {
+	v := &resolver{s: discovery.Service{Interface: "x"}}
+	zero, one := "tri://a:1/x?weight=0&timestamp=1700000000", "tri://b:1/x?weight=1&timestamp=1700000000000"
+	if got := v.entries([]string{zero, zero}); got[0].Other || got[1].Other || got[0].Instance.Weight != 0 || got[0].Instance.Since.Unix() != 1_700_000_000 {
+		t.Errorf("%+v", got)
+	}
+	if got := v.entries([]string{zero, one}); !got[0].Other || got[1].Other || got[1].Instance.Since.Unix() != 1_700_000_000 {
+		t.Errorf("%+v", got)
+	}
+	if got := v.entries([]string{zero, one + "&version=2"}); got[0].Other || !got[1].Other {
+		t.Errorf("%+v", got)
 	}
 }
 

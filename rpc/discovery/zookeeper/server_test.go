@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,23 +20,23 @@ import (
 
 	"github.com/go-eddy/eddy/internal/chaos"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/internal/zkserver"
 	"github.com/go-eddy/eddy/rpc/discovery"
 )
-
-// jar is where Debian's package has the server.
-const jar = "/usr/share/java/zookeeper.jar"
 
 // shared is the server of all tests that leave it as it was.
 var shared struct {
 	once sync.Once
-	s    *server
+	s    *zkserver.Server
+	dir  string
 	err  error
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if shared.s != nil {
-		shared.s.stop()
+		shared.s.Stop()
+		_ = os.RemoveAll(shared.dir)
 	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Println(err)
@@ -47,35 +45,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is a ZooKeeper in a process of its own.
-type server struct {
-	cmd  *exec.Cmd
-	addr string
-	dir  string
-	out  testkit.Output
-	done chan struct{}
-}
-
-// java returns the program, or skips the test.
-func java(t *testing.T) string {
-	t.Helper()
-	if _, err := os.Stat(jar); err != nil {
-		if testkit.Required("zookeeper") {
-			t.Fatal("zookeeper is required by EDDY_REQUIRE and is not installed")
-		}
-		t.Skip("zookeeper is not installed")
-	}
-	return testkit.Tool(t, "zookeeper", "java")
-}
-
 // sharedServer returns the server of all tests.
-func sharedServer(t *testing.T) *server {
+func sharedServer(t *testing.T) *zkserver.Server {
 	t.Helper()
-	program := java(t)
+	program := zkserver.Java(t)
 	shared.once.Do(func() {
-		var dir string
-		if dir, shared.err = os.MkdirTemp("", "zookeeper"); shared.err == nil {
-			shared.s, shared.err = start(program, dir)
+		if shared.dir, shared.err = os.MkdirTemp("", "zookeeper"); shared.err == nil {
+			shared.s, shared.err = zkserver.Start(program, shared.dir)
 		}
 	})
 	if shared.err != nil {
@@ -84,87 +60,10 @@ func sharedServer(t *testing.T) *server {
 	return shared.s
 }
 
-// ownServer returns a server of this test, without data.
-func ownServer(t *testing.T) *server {
-	t.Helper()
-	s, err := start(java(t), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.stop)
-	return s
-}
-
-// start runs a server. Another program may take the free port before the server binds it: then there is another one.
-func start(program, dir string) (s *server, err error) {
-	for range 10 {
-		if s, err = startOn(program, dir); err == nil {
-			return s, nil
-		}
-	}
-	return nil, err
-}
-
-func startOn(program, dir string) (*server, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	_ = ln.Close()
-	addr := ln.Addr().(*net.TCPAddr)
-	config := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=ruok\n",
-		filepath.Join(dir, "data"), addr.Port)
-	file := filepath.Join(dir, "zoo.cfg")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		return nil, err
-	}
-	s := &server{addr: addr.String(), dir: dir, done: make(chan struct{})}
-	s.cmd = exec.Command(program, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar, "-Djava.net.preferIPv4Stack=true",
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
-	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		defer close(s.done)
-		_ = s.cmd.Wait()
-	}()
-	for !s.ok() {
-		select {
-		case <-s.done:
-			return nil, fmt.Errorf("the server has ended: %s", s.out.String())
-		default:
-		}
-	}
-	return s, nil
-}
-
-// ok asks the server whether it serves.
-func (s *server) ok() bool {
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Second)) // It may not answer a connection that came while it started.
-	_, _ = io.WriteString(c, "ruok")
-	answer, _ := io.ReadAll(c)
-	return string(answer) == "imok"
-}
-
-// stop kills the server.
-func (s *server) stop() {
-	_ = s.cmd.Process.Kill()
-	<-s.done
-	if s == shared.s {
-		_ = os.RemoveAll(s.dir)
-	}
-}
-
 // proxied returns a proxy in front of the server.
-func proxied(t *testing.T, s *server) *chaos.Proxy {
+func proxied(t *testing.T, s *zkserver.Server) *chaos.Proxy {
 	t.Helper()
-	p, err := chaos.New(s.addr)
+	p, err := chaos.New(s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,9 +152,9 @@ func (w *watcher) wants(t *testing.T, addrs ...string) {
 }
 
 // raw is a client of the server that knows nothing of the registry.
-func raw(t *testing.T, s *server) *zk.Conn {
+func raw(t *testing.T, s *zkserver.Server) *zk.Conn {
 	t.Helper()
-	c, events, err := zk.Connect([]string{s.addr}, time.Minute, zk.WithLogInfo(false))
+	c, events, err := zk.Connect([]string{s.Addr}, time.Minute, zk.WithLogInfo(false))
 	if err != nil {
 		t.Fatal(err)
 	}

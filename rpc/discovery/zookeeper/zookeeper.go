@@ -223,12 +223,24 @@ func (v *resolver) Watch(ctx context.Context, tell func([]discovery.Instance)) e
 	})
 }
 
-// entries reads the names of providers.
+// entries reads the names of providers. Those whose weight is 0 get calls only if there are no others: dubbo-go writes that where no weight was set.
 func (v *resolver) entries(names []string) []keep.Entry {
 	entries := make([]keep.Entry, len(names))
+	var idle []int
+	busy := false
 	for i, name := range names {
 		p, err := parseProvider(name)
 		entries[i] = keep.Entry{Instance: p.instance, Other: err == nil && !p.serves(v.s), Err: err}
+		switch {
+		case err != nil || entries[i].Other:
+		case p.idle:
+			idle = append(idle, i)
+		default:
+			busy = true
+		}
+	}
+	for _, i := range idle {
+		entries[i].Other = busy
 	}
 	return entries
 }

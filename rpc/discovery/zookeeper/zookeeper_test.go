@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/internal/zkserver"
 	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
@@ -37,8 +38,8 @@ func registered(t *testing.T, reg discovery.Registration) {
 // TestRegisterAndWatch: what is registered is found, with all that was said of it, and is gone when it is withdrawn.
 func TestRegisterAndWatch(t *testing.T) {
 	s := sharedServer(t)
-	r := newRegistry(t, s.addr)
-	w := watch(t, newRegistry(t, s.addr).Resolver(greeter))
+	r := newRegistry(t, s.Addr)
+	w := watch(t, newRegistry(t, s.Addr).Resolver(greeter))
 	w.wants(t)
 
 	since := time.UnixMilli(1_700_000_000_123)
@@ -89,7 +90,7 @@ func TestRegisterAndWatch(t *testing.T) {
 func TestDubboProviders(t *testing.T) {
 	s := sharedServer(t)
 	c := raw(t, s)
-	r := newRegistry(t, s.addr)
+	r := newRegistry(t, s.Addr)
 	parent := r.providers(greeter.Interface)
 	const one = "tri://10.0.0.1:50051/org.example.Greeter?anyhost=true&application=demo&background=false&deprecated=false&dubbo=2.0.2&dynamic=true" +
 		"&generic=false&group=g&interface=org.example.Greeter&methods=greet&pid=1&release=3.2.0&service-name-mapping=true&side=provider&timestamp=1700000000000&version=1.0.0"
@@ -118,7 +119,7 @@ func TestDubboProviders(t *testing.T) {
 // TestGarbageIsNoAnswer: entries of which none parses are an error. The receiver keeps what it knows, because it is not told that there is nothing.
 func TestGarbageIsNoAnswer(t *testing.T) {
 	s := sharedServer(t)
-	r := newRegistry(t, s.addr)
+	r := newRegistry(t, s.Addr)
 	c := raw(t, s)
 	good := put(t, c, r.providers(greeter.Interface), "tri://10.0.0.1:1/org.example.Greeter?group=g&version=1.0.0")
 	w := watch(t, r.Resolver(greeter))
@@ -134,7 +135,7 @@ func TestGarbageIsNoAnswer(t *testing.T) {
 // TestNodeIsTakenAway: a registration that somebody removes, or that an earlier session still holds, is made anew.
 func TestNodeIsTakenAway(t *testing.T) {
 	s := sharedServer(t)
-	r := newRegistry(t, s.addr)
+	r := newRegistry(t, s.Addr)
 	c := raw(t, s)
 	i := discovery.Instance{Addr: "127.0.0.1:1"}
 	u, err := r.urlOf(greeter, i)
@@ -169,19 +170,19 @@ func TestNodeIsTakenAway(t *testing.T) {
 
 // TestMemoryLost: a server dies, and another one without any data comes back at its address. Receivers keep what they know, registrations come back.
 func TestMemoryLost(t *testing.T) {
-	old := ownServer(t)
+	old := zkserver.New(t)
 	p := proxied(t, old)
 	r, clients := newRegistry(t, p.Addr()), newRegistry(t, p.Addr())
 	reg := register(t, r, greeter, "127.0.0.1:1")
 	w := watch(t, clients.Resolver(greeter))
 	w.wants(t, "127.0.0.1:1")
 
-	old.stop()
+	old.Stop()
 	testkit.Eventually(t, "the registration to be lost", func() bool { return reg.Err() != nil })
 	if got := w.addrs(); len(got) != 1 {
 		t.Errorf("told %q after the registry had died", got)
 	}
-	p.Redirect(ownServer(t).addr)
+	p.Redirect(zkserver.New(t).Addr)
 	registered(t, reg)
 	w.wants(t, "127.0.0.1:1")
 	register(t, r, greeter, "127.0.0.1:2")
@@ -196,7 +197,7 @@ func TestSessionEnds(t *testing.T) {
 	reg := register(t, r, greeter, "127.0.0.1:1")
 	registered(t, reg)
 	before := r.connected().conn.SessionID()
-	w := watch(t, newRegistry(t, s.addr).Resolver(greeter))
+	w := watch(t, newRegistry(t, s.Addr).Resolver(greeter))
 	w.wants(t, "127.0.0.1:1")
 
 	p.Refuse(true)
@@ -288,7 +289,7 @@ func TestWhatIsNoZooKeeper(t *testing.T) {
 // TestFlapping: a thousand entries that come and go are told as they are in the end, in few answers.
 func TestFlapping(t *testing.T) {
 	s := sharedServer(t)
-	r := newRegistry(t, s.addr)
+	r := newRegistry(t, s.Addr)
 	c := raw(t, s)
 	parent := r.providers(greeter.Interface)
 	put(t, c, parent, "tri://10.0.0.1:1/org.example.Greeter?group=g&version=1.0.0")
@@ -321,7 +322,7 @@ func TestFlapping(t *testing.T) {
 // TestTooMany: of more instances than the limit the first are told.
 func TestTooMany(t *testing.T) {
 	s := sharedServer(t)
-	r := newRegistry(t, s.addr)
+	r := newRegistry(t, s.Addr)
 	c := raw(t, s)
 	parent := r.providers(greeter.Interface)
 	put(t, c, parent, "tri://10.0.0.1:1/x?group=g&version=1.0.0")
@@ -341,16 +342,16 @@ func TestTooMany(t *testing.T) {
 
 // TestTwoRegistries: what one server forgets is still at the other; each has registrations and watches of its own.
 func TestTwoRegistries(t *testing.T) {
-	one, two := sharedServer(t), ownServer(t)
-	for _, s := range []*server{one, two} {
-		r := newRegistry(t, s.addr)
+	one, two := sharedServer(t), zkserver.New(t)
+	for _, s := range []*zkserver.Server{one, two} {
+		r := newRegistry(t, s.Addr)
 		registered(t, register(t, r, greeter, "127.0.0.1:1"))
 	}
-	a, b := watch(t, newRegistry(t, one.addr).Resolver(greeter)), watch(t, newRegistry(t, two.addr).Resolver(greeter))
+	a, b := watch(t, newRegistry(t, one.Addr).Resolver(greeter)), watch(t, newRegistry(t, two.Addr).Resolver(greeter))
 	a.wants(t, "127.0.0.1:1")
 	b.wants(t, "127.0.0.1:1")
-	two.stop()
-	r := newRegistry(t, one.addr)
+	two.Stop()
+	r := newRegistry(t, one.Addr)
 	registered(t, register(t, r, greeter, "127.0.0.1:2"))
 	a.wants(t, "127.0.0.1:1", "127.0.0.1:2")
 	b.wants(t, "127.0.0.1:1")
@@ -406,10 +407,10 @@ func TestCloseInTheMiddle(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	s := sharedServer(t)
 	mine := func(o *Options) { o.Username, o.Password = "eddy", "secret" }
-	r := newRegistry(t, s.addr, mine)
+	r := newRegistry(t, s.Addr, mine)
 	registered(t, register(t, r, greeter, "127.0.0.1:1"))
-	w := watch(t, newRegistry(t, s.addr, mine).Resolver(greeter))
+	w := watch(t, newRegistry(t, s.Addr, mine).Resolver(greeter))
 	w.wants(t, "127.0.0.1:1")
-	other := watch(t, newRegistry(t, s.addr).Resolver(greeter))
+	other := watch(t, newRegistry(t, s.Addr).Resolver(greeter))
 	testkit.Eventually(t, "a refusal", func() bool { return errors.Is(other.err(), zk.ErrNoAuth) })
 }
