@@ -33,6 +33,8 @@ import (
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/discovery/kubernetes"
+	"github.com/go-eddy/eddy/rpc/discovery/nacos"
 	"github.com/go-eddy/eddy/tlsx"
 	"github.com/go-eddy/eddy/websocket"
 )
@@ -236,6 +238,14 @@ func allOptions(t *testing.T) []optionsOf {
 			}
 			return s.Close()
 		}),
+		check("rpc/discovery/nacos.Options", nacos.Options{Servers: []string{"127.0.0.1:1"}}, func(o *nacos.Options) error {
+			r, err := nacos.New(*o)
+			if err != nil {
+				return err
+			}
+			return r.Close()
+		}),
+		noError[kubernetes.Options]("rpc/discovery/kubernetes.Options"),
 		check("rpc.PortOptions", rpc.PortOptions{}, port),
 		check("rpc.PoolOptions", rpc.PoolOptions{}, func(o *rpc.PoolOptions) error { return port(&rpc.PortOptions{Pool: *o}) }),
 		check("rpc.ClientOptions", rpc.ClientOptions{}, client),
