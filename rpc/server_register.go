@@ -71,8 +71,9 @@ func (p *port) offers() []string {
 
 // announcer has the server's services registered. Any goroutine may call its methods, also those of nil, which do nothing.
 type announcer struct {
-	o   DiscoveryOptions
-	log *slog.Logger
+	o        DiscoveryOptions
+	log      *slog.Logger
+	patience time.Duration // with the registry, in withdraw
 
 	mu     sync.Mutex
 	since  time.Time // zero before Listen
@@ -87,7 +88,7 @@ func newAnnouncer(o DiscoveryOptions, log *slog.Logger) *announcer {
 		return nil
 	}
 	o.Grace = max(cmp.Or(o.Grace, DefaultWithdrawGrace), 0)
-	return &announcer{o: o, log: log, offers: make(map[*registration][]discovery.Registration), cut: make(chan struct{})}
+	return &announcer{o: o, log: log, patience: withdrawTimeout, offers: make(map[*registration][]discovery.Registration), cut: make(chan struct{})}
 }
 
 // ended is the context of those who do not wait.
@@ -201,15 +202,15 @@ func (a *announcer) withdraw(ctx context.Context) {
 	if len(all) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	waiting, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
 	done := make(chan struct{})
-	go func() { // It ends with the registrations' Withdraw, which ends with ctx.
+	go func() { // It ends with the registrations' Withdraw, which ends with waiting.
 		defer close(done)
 		var wg sync.WaitGroup
 		for _, o := range all {
 			wg.Go(func() {
-				if err := o.Withdraw(ctx); err != nil {
+				if err := o.Withdraw(waiting); err != nil {
 					a.log.Warn("rpc: not withdrawn in time", "err", err)
 				}
 			})
@@ -218,7 +219,7 @@ func (a *announcer) withdraw(ctx context.Context) {
 	}()
 	select {
 	case <-done:
-	case <-ctx.Done():
+	case <-waiting.Done():
 		return // Nobody hears anything.
 	case <-a.cut:
 		return

@@ -181,6 +181,9 @@ func TestRegistryHangs(t *testing.T) {
 			r := &memoryRegistry{hang: make(chan struct{})}
 			defer close(r.hang)
 			s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}, Discovery: DiscoveryOptions{Registry: r, Grace: time.Hour}}), greeter(t, "test"))
+			if how != "bounded" {
+				s.announcer.patience = time.Hour
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan error, 1)
@@ -214,6 +217,22 @@ func TestCloseWithdraws(t *testing.T) {
 		}
 	}
 	expectNames(t, r)
+}
+
+// TestCloseCutsTheGrace: Close ends a Shutdown that waits for its clients to hear of it.
+func TestCloseCutsTheGrace(t *testing.T) {
+	r := &memoryRegistry{}
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}, Discovery: DiscoveryOptions{Registry: r, Grace: time.Hour}}), greeter(t, "test"))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = s.Shutdown(t.Context())
+	}()
+	testkit.Eventually(t, "the withdrawal", func() bool { return r.waiting() > 0 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	testkit.Receive(t, "the end", ended)
 }
 
 // TestRegistryRefuses: what a registry refuses is logged, and the server serves.
