@@ -41,6 +41,8 @@ type ServerOptions struct {
 	// UNAVAILABLE and made elsewhere. Clients that obey GOAWAY end it earlier. 0 = DefaultDrainGrace, negative = none.
 	DrainGrace time.Duration
 
+	Discovery DiscoveryOptions // where the services are registered
+
 	Interceptors       []Interceptor       // around every method, the first one outermost
 	StreamInterceptors []StreamInterceptor // around every method that streams, likewise
 
@@ -68,6 +70,8 @@ type Server struct {
 	state         serverState
 	ended         chan struct{} // closed when nothing runs any more
 	endOnce       sync.Once
+
+	announcer *announcer // nil without a registry
 }
 
 type serverState uint8
@@ -87,9 +91,13 @@ func NewServer(o ServerOptions) (*Server, error) {
 	case o.Isolation >= isolations:
 		return nil, fmt.Errorf("rpc: ServerOptions.Isolation is %d: there is no such isolation", o.Isolation)
 	}
+	if err := o.Discovery.check(); err != nil {
+		return nil, err
+	}
 	o.RetryAfter = max(cmp.Or(o.RetryAfter, DefaultRetryAfter), 0)
 	o.DrainGrace = max(cmp.Or(o.DrainGrace, DefaultDrainGrace), 0)
 	s := &Server{o: o, log: cmp.Or(o.Logger, slog.Default()), changed: make(chan struct{}), ended: make(chan struct{})}
+	s.announcer = newAnnouncer(o.Discovery, s.log)
 	if err := s.build(); err != nil {
 		_ = s.pools.End(context.Background()) // nothing runs on them
 		return nil, err
@@ -148,9 +156,17 @@ func (s *Server) register(r *registration, options []RegisterOption) error {
 	r.serving.Store(true)
 	r.full = r.limitError(s.o.RetryAfter)
 	ports, err := s.portsOf(r)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.export(r, ports)
 	}
+	if err == nil {
+		s.announcer.update(r, ports)
+	}
+	return err
+}
+
+// export adds a service to ports.
+func (s *Server) export(r *registration, ports []*port) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == serverEnding {
@@ -223,7 +239,21 @@ func (s *Server) Listen() error {
 			return fmt.Errorf("rpc: port %q: %w", p.o.Name, err)
 		}
 	}
+	s.announcer.listening()
+	s.mu.Lock()
+	registrations := slices.Clone(s.registrations)
+	s.mu.Unlock()
+	for _, r := range registrations {
+		s.announce(r)
+	}
 	return nil
+}
+
+// announce tells the registry whether a service is served.
+func (s *Server) announce(r *registration) {
+	if ports, err := s.portsOf(r); err == nil { // or Register would have said so
+		s.announcer.update(r, ports)
+	}
 }
 
 // Addr returns the address of the port of that name, nil if there is none or it does not listen.
@@ -248,7 +278,7 @@ func (s *Server) mayWait() error {
 	return nil
 }
 
-// Shutdown ends the server in order. It stops accepting, says GOAWAY, answers later calls UNAVAILABLE, lets calls in
+// Shutdown ends the server in order. It withdraws the services from the registry, see DiscoveryOptions, stops accepting, says GOAWAY, answers later calls UNAVAILABLE, lets calls in
 // flight finish and their responses go out, and closes the connections. When ctx ends, Shutdown does the rest at once and
 // returns the error of ctx. If the server has ended before, the error is ErrClosed. The report adds up those of the
 // ports.
@@ -262,6 +292,7 @@ func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 	if !s.end() {
 		return eddy.DrainReport{}, ErrClosed
 	}
+	s.announcer.withdraw(ctx)
 	reports := make([]eddy.DrainReport, len(s.ports))
 	errs := s.endPorts(func(i int, p *port) (err error) {
 		if p.engine.Addr() != nil {
@@ -297,6 +328,7 @@ func (s *Server) Close() error {
 		return err
 	}
 	s.end()
+	s.announcer.close()
 	errs := s.endPorts(func(_ int, p *port) error { return p.engine.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -58,17 +58,20 @@ func (s *Server) registerBuiltIn() error {
 	return s.register(&registration{svc: reflection, builtIn: true}, []RegisterOption{WithPoolOptions(reflectionPool)})
 }
 
-// SetServing sets what eddy.Health says of a service. A service is served from Register on. The error says that the key
-// is not registered.
+// SetServing sets what eddy.Health says of a service, and whether the registry has it. A service is served from Register on. The error says that
+// the key is not registered.
 func (s *Server) SetServing(key Key, serving bool) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	r := s.registration(key)
+	if r != nil {
+		r.serving.Store(serving)
+		s.healthChanged()
+	}
+	s.mu.Unlock()
 	if r == nil {
 		return fmt.Errorf("rpc: service %v is not registered", key)
 	}
-	r.serving.Store(serving)
-	s.healthChanged()
+	s.announce(r)
 	return nil
 }
 

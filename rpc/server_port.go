@@ -26,6 +26,9 @@ type PortOptions struct {
 
 	// Protocols are those that the port speaks; a connection shows by its first bytes which one it is. nil = all.
 	Protocols []Protocol
+	// Offers are the names as which a registry has the port's protocols, see ServerOptions.Discovery; a port with dubbo.Front says "dubbo". nil = frame and
+	// tri, those that it speaks; http if it speaks none.
+	Offers []string
 	// Origins are those of the pages in browsers, such as https://example.com, that may call from elsewhere by ProtocolWeb;
 	// "*" is all. They may not send cookies. nil = only pages of the port's own origin.
 	Origins []string
@@ -201,6 +204,8 @@ func (p *port) check() error {
 		return fmt.Errorf("PortOptions.Loops is %d: it must not be negative", p.o.Loops)
 	case slices.ContainsFunc(p.o.Protocols, func(o Protocol) bool { return o >= protocols }):
 		return fmt.Errorf("PortOptions.Protocols is %v: they must be of %s", p.o.Protocols, strings.Join(protocolNames[:], ", "))
+	case slices.ContainsFunc(p.o.Offers, func(o string) bool { return o == "" || strings.ContainsAny(o, " :/?&#") }):
+		return fmt.Errorf("PortOptions.Offers is %q: they must be names such as frame", p.o.Offers)
 	case p.o.MaxResponse < 0:
 		return fmt.Errorf("PortOptions.MaxResponse is %d: it must not be negative", p.o.MaxResponse)
 	case p.o.Accepts < 0:

@@ -42,11 +42,13 @@ programs() {
 }
 
 # Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node and npm for the page
-# scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store, versitygw for its files. Then the modules, so that no later step waits for a network.
+# scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store, versitygw for its files, ZooKeeper for the registry. Then the modules, so that no later step waits for a network.
 step_tools() {
 	programs chromium,chromium-browser,google-chrome=chromium gcc="gcc libc6-dev" node=nodejs npm curl="curl ca-certificates" openssl wrk \
-		postgres,/usr/lib/postgresql/15/bin/postgres=postgresql
+		postgres,/usr/lib/postgresql/15/bin/postgres=postgresql /usr/share/java/zookeeper.jar=zookeeper
 	patiently go mod download
+	(cd rpc/discovery/etcd && patiently go mod download)
+	(cd rpc/discovery/zookeeper && patiently go mod download)
 	(cd bench && patiently go mod download)
 	(cd interop/versitygw && patiently go tool -n versitygw) # builds it, once
 	go version

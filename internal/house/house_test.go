@@ -54,6 +54,9 @@ var layers = map[string]layer{
 	"rpc/discovery":            {rank: 5},
 	"rpc/balance":              {rank: 5, peers: true}, // instances are those of discovery
 	"rpc/balance/httpbalance":  {rank: 7, peers: true},
+	"rpc/discovery/internal":   {rank: 6}, // what registries have in common
+	"rpc/discovery/kubernetes": {rank: 7},
+	"rpc/discovery/nacos":      {rank: 7},
 	"rpc/internal/grpcwire":    {rank: 5}, // what gRPC and gRPC-Web have in common
 	"admin":                    {rank: 7, peers: true},
 	"metrics":                  {rank: 8, peers: true},

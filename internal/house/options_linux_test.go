@@ -37,6 +37,8 @@ import (
 	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/balance/httpbalance"
 	"github.com/go-eddy/eddy/rpc/discovery"
+	"github.com/go-eddy/eddy/rpc/discovery/kubernetes"
+	"github.com/go-eddy/eddy/rpc/discovery/nacos"
 	"github.com/go-eddy/eddy/tlsx"
 	"github.com/go-eddy/eddy/websocket"
 )
@@ -250,6 +252,21 @@ func allOptions(t *testing.T) []optionsOf {
 			}
 			return s.Close()
 		}),
+		check("rpc.DiscoveryOptions", rpc.DiscoveryOptions{}, func(o *rpc.DiscoveryOptions) error {
+			s, err := rpc.NewServer(rpc.ServerOptions{Ports: []rpc.PortOptions{{Name: "p", Addr: "127.0.0.1:0"}}, Discovery: *o})
+			if err != nil {
+				return err
+			}
+			return s.Close()
+		}),
+		check("rpc/discovery/nacos.Options", nacos.Options{Servers: []string{"127.0.0.1:1"}}, func(o *nacos.Options) error {
+			r, err := nacos.New(*o)
+			if err != nil {
+				return err
+			}
+			return r.Close()
+		}),
+		noError[kubernetes.Options]("rpc/discovery/kubernetes.Options"),
 		check("rpc.PortOptions", rpc.PortOptions{}, port),
 		check("rpc.PoolOptions", rpc.PoolOptions{}, func(o *rpc.PoolOptions) error { return port(&rpc.PortOptions{Pool: *o}) }),
 		check("rpc.ClientOptions", rpc.ClientOptions{}, client),
@@ -409,7 +426,7 @@ func TestEveryOptionsStruct(t *testing.T) {
 // optionStructs finds the exported structs with options. Applications and internal packages have their own rules.
 func optionStructs(t *testing.T, root string) (names []string) {
 	t.Helper()
-	outside := []string{"bench", "cmd", "desk", "deploy", "docs", "dubbo", "examples", "internal", "scripts", "testdata", "deskmetrics", "config"} // dubbo is a module that this one cannot name
+	outside := []string{"bench", "cmd", "desk", "deploy", "docs", "dubbo", "examples", "internal", "scripts", "testdata", "deskmetrics", "config", "etcd", "zookeeper"} // dubbo, etcd and zookeeper are modules that this one cannot name
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err

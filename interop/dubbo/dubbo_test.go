@@ -128,10 +128,10 @@ func (*Named) SayHello(_ context.Context, req *greeterpb.HelloRequest) (*greeter
 }
 
 // foreign starts dubbo-go's server, which goes on to the end of the program, and returns its address.
-func foreign(t *testing.T) string {
+func foreign(t *testing.T, opts ...server.ServerOption) string {
 	t.Helper()
 	addr, port := freePort(t)
-	srv, err := server.NewServer(server.WithServerProtocol(protocol.WithTriple(), protocol.WithIp("127.0.0.1"), protocol.WithPort(port)))
+	srv, err := server.NewServer(append(opts, server.WithServerProtocol(protocol.WithTriple(), protocol.WithIp("127.0.0.1"), protocol.WithPort(port)))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ require (
 	github.com/go-eddy/eddy/rpc/dubbo v0.0.0
 )
 
+require github.com/go-zookeeper/zk v1.0.4 // indirect
+
 require (
 	github.com/RoaringBitmap/roaring v1.2.3 // indirect
 	github.com/Workiva/go-datastructures v1.0.52 // indirect
@@ -40,6 +42,7 @@ require (
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/emicklei/go-restful/v3 v3.10.1 // indirect
 	github.com/fsnotify/fsnotify v1.6.0 // indirect
+	github.com/go-eddy/eddy/rpc/discovery/zookeeper v0.0.0
 	github.com/go-logr/logr v1.3.0 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-ole/go-ole v1.2.6 // indirect
@@ -154,3 +157,5 @@ require (
 replace github.com/go-eddy/eddy => ../..
 
 replace github.com/go-eddy/eddy/rpc/dubbo => ../../rpc/dubbo
+
+replace github.com/go-eddy/eddy/rpc/discovery/zookeeper => ../../rpc/discovery/zookeeper

@@ -93,6 +93,9 @@ func Check(instances []Instance) error {
 // ErrUnregistered is the error of Registration.Err after Withdraw.
 var ErrUnregistered = errors.New("discovery: the registration was withdrawn")
 
+// ErrClosed is the error of a Registry behind its Close, and of the watches that its Close has ended.
+var ErrClosed = errors.New("discovery: the registry is closed")
+
 // Resolver finds the instances of one service.
 type Resolver interface {
 	// Watch calls tell with all instances: once when they are known, and after each change. It blocks until ctx ends, and returns earlier only
@@ -116,7 +119,8 @@ type Registry interface {
 
 // Registration is one instance of one service that a server offers.
 type Registration interface {
-	// Withdraw takes the instance out of the registry and waits until that is done, or ctx ends. A second call does nothing.
+	// Withdraw takes the instance out of the registry and waits until that is done. When ctx ends first, the withdrawal goes on, and the error is that of
+	// ctx. A further call waits likewise. The instance can be registered again at once.
 	Withdraw(ctx context.Context) error
 
 	// Err returns why the registry does not have the instance at this moment, nil when it has.

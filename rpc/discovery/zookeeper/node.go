@@ -1,0 +1,100 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// node is an ephemeral node that is kept while its instance is registered.
+type node struct {
+	r            *Registry
+	parent, name string
+	data         []byte
+}
+
+func (n *node) path() string { return n.parent + "/" + n.name }
+
+// keep is that of keep.Holding. Who takes the node away, or its session, has it made anew.
+func (n *node) keep(ctx context.Context, has func()) error {
+	s := n.r.connected()
+	for {
+		changed, err := n.place(ctx, s)
+		if err != nil {
+			return err
+		}
+		lost := s.lost()
+		if lost == nil {
+			return s.explain(zk.ErrConnectionClosed)
+		}
+		has()
+		if err := await(ctx, changed, lost); err != nil {
+			return err
+		}
+		if s.lost() == nil {
+			return s.explain(zk.ErrConnectionClosed)
+		}
+	}
+}
+
+// place makes the node, if it is not there as ours, and returns what is told when it changes.
+func (n *node) place(ctx context.Context, s *session) (<-chan zk.Event, error) {
+	for range 4 { // the node is read, made, read; once more, if somebody else works on it, too
+		owner, changed, err := watched(ctx, s, "node "+n.path(),
+			func() (int64, error) { _, st, err := s.conn.Get(n.path()); return ownerOf(st, err), err },
+			func() (int64, <-chan zk.Event, error) {
+				_, st, changed, err := s.conn.GetW(n.path())
+				return ownerOf(st, err), changed, err
+			})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			err = n.create(ctx, s)
+		case err == nil && owner == s.conn.SessionID():
+			return changed, nil
+		case err == nil: // of an earlier session, which has not expired yet, or somebody's by hand
+			err = n.delete(ctx, s)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("zookeeper: somebody else makes and removes %s, too", n.path())
+}
+
+// create makes the node and those above it. It does nothing if the node is there.
+func (n *node) create(ctx context.Context, s *session) error {
+	create := func() (string, error) { return s.conn.Create(n.path(), n.data, zk.FlagEphemeral, s.acl) }
+	_, err := call(ctx, s, create)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err := s.ensure(ctx, n.parent); err != nil {
+			return err
+		}
+		_, err = call(ctx, s, create)
+	}
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		return fmt.Errorf("zookeeper: making %s: %w", n.path(), err)
+	}
+	return nil
+}
+
+// delete removes the node. It does nothing if the node is not there.
+func (n *node) delete(ctx context.Context, s *session) error {
+	_, err := call(ctx, s, func() (struct{}, error) { return struct{}{}, s.conn.Delete(n.path(), -1) })
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return fmt.Errorf("zookeeper: removing %s: %w", n.path(), err)
+	}
+	return nil
+}
+
+// remove is that of keep.Holding.
+func (n *node) remove(ctx context.Context) error { return n.delete(ctx, n.r.connected()) }
+
+// ownerOf is the session that an ephemeral node belongs to.
+func ownerOf(st *zk.Stat, err error) int64 {
+	if err != nil {
+		return 0
+	}
+	return st.EphemeralOwner
+}
