@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // decoder is the first handler of every connection, and all connections share
@@ -207,6 +208,9 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	case ex.answered:
 		sc.next()
 	case b.await != nil:
+		if ex.ctx.Trace != nil {
+			ex.ctx.Trace.Enter(trace.QueueWait, ex.pool.Name())
+		}
 		sc.ctx.FireRead(ex)
 	}
 	return used, nil

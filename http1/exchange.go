@@ -239,6 +239,9 @@ func (ex *exchange) endRequest() {
 	if !ex.ended {
 		ex.ended = true
 		ex.ctx.request.End()
+		if ex.ctx.Trace != nil {
+			ex.ctx.Trace.Done(ex.conn)
+		}
 	}
 }
 

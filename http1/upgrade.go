@@ -66,6 +66,9 @@ func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) e
 	if !ex.take(handler) {
 		return errAnswered
 	}
+	if ex.ctx.Trace != nil {
+		ex.conn.SetTrace(ex.ctx.Trace.Context())
+	}
 	return ex.handOver(ex.switching(header), install)
 }
 
