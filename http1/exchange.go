@@ -237,11 +237,16 @@ func (ex *exchange) endRequest() {
 	ex.ctx.Cancel()
 	ex.body.unkeep()
 	if !ex.ended {
-		ex.ended = true
-		ex.ctx.request.End()
-		if ex.ctx.Trace != nil {
-			ex.ctx.Trace.Done(ex.conn)
-		}
+		ex.over()
+	}
+}
+
+// over ends the accounting of the request, once. Loop only.
+func (ex *exchange) over() {
+	ex.ended = true
+	ex.ctx.request.End()
+	if ex.ctx.Trace != nil {
+		ex.ctx.Trace.Done(ex.conn)
 	}
 }
 

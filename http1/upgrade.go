@@ -115,8 +115,7 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 	}
 	// The request ends only after install has run, because a draining connection with nothing in flight ends.
 	defer func() {
-		ex.ended = true
-		ex.ctx.request.End()
+		ex.over()
 		sc.conn.ResumeRead()
 	}()
 	err := sc.replaceBy(install)

@@ -205,7 +205,9 @@ func TestWebSocket(t *testing.T) {
 	h := hearer{said: make(chan string, 1)}
 	header := http.Header{}
 	otel.Header(oteltrace.ContextWithSpanContext(t.Context(), remote(t)), header)
-	c, err := dialWebSocket(t.Context(), url, header, h)
+	d := &websocket.Dialer{Header: header}
+	t.Cleanup(func() { d.Close() })
+	c, err := d.Dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), h)
 	if err != nil {
 		t.Fatal(err)
 	}
