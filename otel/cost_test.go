@@ -3,7 +3,6 @@ package otel_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -11,20 +10,19 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/fixed"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/otel"
 	"github.com/go-eddy/eddy/trace"
 )
-
-// costEnv says to the test's own program that it is a server to be measured, and how it traces.
-const costEnv = "EDDY_OTEL_COST"
 
 // messageSize is the size of an echo in bytes.
 const messageSize = 64
@@ -44,23 +42,32 @@ func serveCost(mode string) error {
 	}
 	defer pool.Close()
 	var rec *trace.Recorder
-	if share, err := strconv.ParseFloat(mode, 64); err == nil {
+	share, kind, _ := strings.Cut(mode, "-")
+	if share, err := strconv.ParseFloat(share, 64); err == nil {
 		p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}))
 		defer func() { _ = p.Shutdown(context.Background()) }()
-		if rec, err = trace.New(trace.Options{Sample: share, Tracer: otel.New(p)}); err != nil {
+		o := trace.Options{Sample: share}
+		if kind != "alone" { // without OpenTelemetry
+			o.Tracer = otel.New(p, otel.Options{StageSpans: kind == "spans"})
+		}
+		if rec, err = trace.New(o); err != nil {
 			return err
 		}
 	}
 	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
-		if err := p.Add("messages", fixed.Decoder(messageSize)); err != nil {
+		codec, err := fixed.Codec(messageSize)
+		if err != nil {
+			return err
+		}
+		if err := p.Add("messages", codec); err != nil {
 			return err
 		}
 		if rec != nil {
-			if err := p.Add("trace", trace.Messages(rec, func(*fixed.Message) string { return "echo" })); err != nil {
+			if err := p.Add("trace", trace.Messages(rec, func(*buf.Bytes) string { return "echo" })); err != nil {
 				return err
 			}
 		}
-		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *fixed.Message) error { return ctx.WriteBytes(m.Bytes()) }), eddy.On(pool))
+		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }), eddy.On(pool))
 	}}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
@@ -68,13 +75,148 @@ func serveCost(mode string) error {
 	defer srv.Close()
 	fmt.Println(srv.Addr())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		used, err := processorTime()
-		if err != nil {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 			return err
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(used); err != nil {
-			return err
-		}
+		fmt.Println(u.Utime.Nano() + u.Stime.Nano())
 	}
 	return nil
+}
+
+// costly is a running server of serveCost and its clients.
+type costly struct {
+	mode  string
+	in    io.WriteCloser
+	out   *bufio.Reader
+	conns []net.Conn
+	cmd   *exec.Cmd
+	per   []float64 // processor time of each round, in ns a message
+}
+
+func newCostly(b *testing.B, mode string, conns int) *costly {
+	b.Helper()
+	c := &costly{mode: mode, cmd: exec.CommandContext(b.Context(), os.Args[0])}
+	c.cmd.Env = append(os.Environ(), costEnv+"="+mode)
+	c.cmd.Stderr = os.Stderr
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		b.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	c.out = bufio.NewReader(out)
+	addr := c.line(b)
+	for range conns {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.conns = append(c.conns, conn)
+	}
+	b.Cleanup(func() {
+		for _, conn := range c.conns {
+			conn.Close()
+		}
+		c.in.Close()
+		if err := c.cmd.Wait(); err != nil && b.Context().Err() == nil {
+			b.Error(err)
+		}
+	})
+	return c
+}
+
+func (c *costly) line(b *testing.B) string {
+	b.Helper()
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// used returns the server's processor time in nanoseconds.
+func (c *costly) used(b *testing.B) int64 {
+	b.Helper()
+	fmt.Fprintln(c.in)
+	n, err := strconv.ParseInt(c.line(b), 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// round sends n messages on each connection, depth at a time, and notes what they have cost.
+func (c *costly) round(b *testing.B, n, depth int) {
+	b.Helper()
+	before := c.used(b)
+	ended := make(chan error)
+	for _, conn := range c.conns {
+		go func() {
+			p, err := make([]byte, depth*messageSize), error(nil)
+			for range n / depth {
+				if _, err = conn.Write(p); err == nil {
+					_, err = io.ReadFull(conn, p)
+				}
+				if err != nil {
+					break
+				}
+			}
+			ended <- err
+		}()
+	}
+	for range c.conns {
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.per = append(c.per, float64(c.used(b)-before)/float64(n*len(c.conns)))
+}
+
+// BenchmarkCost is what tracing costs an echo with a hop: servers that trace nothing, 1 % and all of the messages, in turn: with
+// OpenTelemetry, stages as events and as spans. The figures are the medians over the rounds of each server's processor time a message, as a ratio to the server that
+// traces nothing in the same round. One op is a round.
+func BenchmarkCost(b *testing.B) {
+	for _, depth := range []int{1, 16} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			var servers []*costly
+			for _, mode := range []string{"none", "none", "0.01", "0.01-spans", "1", "1-spans"} {
+				servers = append(servers, newCostly(b, mode, 4))
+			}
+			for _, s := range servers { // warm
+				s.round(b, 1024, depth)
+				s.per = nil
+			}
+			b.ResetTimer()
+			for round := range b.N {
+				for i := range servers {
+					servers[(i+round)%len(servers)].round(b, 8<<10, depth)
+				}
+			}
+			b.StopTimer()
+			for i, s := range servers[1:] {
+				ratios := make([]float64, len(s.per))
+				for k := range s.per {
+					ratios[k] = s.per[k] / servers[0].per[k]
+				}
+				name := s.mode
+				if i == 0 {
+					name = "again" // the noise
+				}
+				b.ReportMetric(median(ratios), name+"-ratio")
+			}
+			b.ReportMetric(median(servers[0].per), "cpu-ns/msg")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
 }

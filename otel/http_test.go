@@ -64,7 +64,7 @@ func TestHTTP(t *testing.T) {
 	for _, version := range []string{"http1", "http2"} {
 		t.Run(version, func(t *testing.T) {
 			s := newSpans(t)
-			tr := otel.New(s.provider)
+			tr := otel.New(s.provider, otel.Options{})
 			rec, err := trace.New(trace.Options{Tracer: tr, Sample: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +193,7 @@ func (h hearer) HandleMessage(_ *websocket.Conn, _ websocket.Opcode, data []byte
 
 // TestWebSocket: the trace of a handshake is that of its connection's messages, by either version of HTTP on the server's side.
 func TestWebSocket(t *testing.T) {
-	rec, err := trace.New(trace.Options{Tracer: otel.New(newSpans(t).provider)})
+	rec, err := trace.New(trace.Options{Tracer: otel.New(newSpans(t).provider, otel.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // package rpc, by HTTP, to pools and in log lines.
 //
 // Make a Tracer of a TracerProvider and give it to trace.Options.Tracer. Each sampled request then has a span of the kind
-// server, with a span below it for each stage. What a method does through ClientInterceptor, Transport, Call and Go
+// server, with an event or a span below it for each stage. What a method does through ClientInterceptor, Transport, Call and Go
 // continues the trace. docs/tracing.md shows a whole program.
 package otel
 
@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
@@ -24,8 +25,8 @@ const scope = "github.com/go-eddy/eddy/otel"
 
 // The attributes of Eddy's own. The others are those of OpenTelemetry's semantic conventions.
 const (
-	attrStage    = attribute.Key("eddy.stage")
-	attrWhere    = attribute.Key("eddy.where") // the pool or the handler
+	attrMicros   = attribute.Key("eddy.duration_us") // of a stage that is an event
+	attrWhere    = attribute.Key("eddy.where")       // the pool or the handler
 	attrReason   = attribute.Key("eddy.reason")
 	attrProtocol = attribute.Key("eddy.protocol")
 	attrPeer     = attribute.Key("network.peer.address")
@@ -34,7 +35,15 @@ const (
 // Tracer makes spans of the requests of a trace.Recorder. It implements trace.Tracer. Any goroutine may use it.
 type Tracer struct {
 	tracer oteltrace.Tracer
+	o      Options
 	none   oteltrace.SpanContext // of requests that are not sampled and continue no trace
+}
+
+// Options configure a Tracer.
+type Options struct {
+	// StageSpans makes a span of each stage, below that of the request. Without it each stage is an event at its begin, which
+	// costs a third: see docs/tracing.md.
+	StageSpans bool
 }
 
 var _ trace.Tracer = (*Tracer)(nil)
@@ -42,11 +51,11 @@ var _ trace.Tracer = (*Tracer)(nil)
 // New returns a Tracer. The Recorder decides what is sampled, so the provider's sampler should be the default, which follows
 // the parent and takes what has none. Spans end on loops, so p must export in the background, as with sdktrace.WithBatcher.
 // p must not be nil.
-func New(p oteltrace.TracerProvider) *Tracer {
+func New(p oteltrace.TracerProvider, o Options) *Tracer {
 	if p == nil {
 		panic("otel: New of a nil TracerProvider")
 	}
-	t := &Tracer{tracer: p.Tracer(scope)}
+	t := &Tracer{tracer: p.Tracer(scope), o: o}
 	var c oteltrace.SpanContextConfig
 	_, _ = rand.Read(c.TraceID[:]) // never fails
 	_, _ = rand.Read(c.SpanID[:])
@@ -87,13 +96,8 @@ func (t *Tracer) Begin(r *trace.Request) (context.Context, trace.Parent) {
 func (t *Tracer) End(ctx context.Context, s *trace.Summary) {
 	span := oteltrace.SpanFromContext(ctx)
 	if span.IsRecording() {
-		for _, p := range s.Stages {
-			begin := s.Began.Add(p.At)
-			_, stage := t.tracer.Start(ctx, p.Stage.String(), oteltrace.WithTimestamp(begin), oteltrace.WithAttributes(attrStage.String(p.Stage.String())))
-			if p.Where != "" {
-				stage.SetAttributes(attrWhere.String(p.Where))
-			}
-			stage.End(oteltrace.WithTimestamp(begin.Add(p.Took)))
+		for i := range s.Stages {
+			t.stage(ctx, span, s.Began, &s.Stages[i])
 		}
 		span.SetName(s.About.Name)
 		span.SetAttributes(attrReason.String(s.Reason()))
@@ -102,6 +106,21 @@ func (t *Tracer) End(ctx context.Context, s *trace.Summary) {
 		}
 	}
 	span.End(oteltrace.WithTimestamp(s.Began.Add(s.Took)))
+}
+
+// stage tells of a stage of a request that began at that time.
+func (t *Tracer) stage(ctx context.Context, span oteltrace.Span, began time.Time, p *trace.Span) {
+	at := oteltrace.WithTimestamp(began.Add(p.At))
+	attrs := make([]attribute.KeyValue, 0, 2)
+	if p.Where != "" {
+		attrs = append(attrs, attrWhere.String(p.Where))
+	}
+	if !t.o.StageSpans {
+		span.AddEvent(p.Stage.String(), at, oteltrace.WithAttributes(append(attrs, attrMicros.Int64(p.Took.Microseconds()))...))
+		return
+	}
+	_, stage := t.tracer.Start(ctx, p.Stage.String(), at, oteltrace.WithAttributes(attrs...))
+	stage.End(oteltrace.WithTimestamp(began.Add(p.At + p.Took)))
 }
 
 // remoteOf returns the trace that a client has sent, invalid for none.

@@ -186,10 +186,15 @@ func client(t *testing.T, protocol, addr string, with ...rpc.Interceptor) rpc.Ca
 // TestOneTrace: a client calls a service, which goes on on another pool, calls a second service, which asks a database. All of it
 // is one trace, with the stages of both servers, in the SDK's exporter and in an OTLP receiver alike, and on log lines.
 func TestOneTrace(t *testing.T) {
-	for _, protocol := range []string{"frame", "grpc"} {
-		t.Run(protocol, func(t *testing.T) {
+	for _, c := range []struct {
+		protocol string
+		spans    bool
+		want     int
+	}{{"frame", true, 7 + 2*6}, {"grpc", true, 7 + 2*6}, {"frame", false, 7}} {
+		protocol := c.protocol
+		t.Run(fmt.Sprintf("%s spans=%t", protocol, c.spans), func(t *testing.T) {
 			s := newSpans(t)
-			tr := otel.New(s.provider)
+			tr := otel.New(s.provider, otel.Options{StageSpans: c.spans})
 			db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/stock.db")
 			if err != nil {
 				t.Fatal(err)
@@ -240,7 +245,7 @@ func TestOneTrace(t *testing.T) {
 			if err != nil || resp.Text != "3" || bag.Load() != "alice" {
 				t.Fatalf("%+v, %v, baggage %v", resp, err, bag.Load())
 			}
-			testkit.Eventually(t, "the spans of both servers", func() bool { return len(s.GetSpans()) == 2+2+2+1+2*6 && s.otlp.count() == 19 })
+			testkit.Eventually(t, "the spans of both servers", func() bool { return len(s.GetSpans()) == c.want && s.otlp.count() == c.want })
 			root := s.find(t, "demo.Shop/Buy", oteltrace.SpanKindClient)
 			buy := s.find(t, "demo.Shop/Buy", oteltrace.SpanKindServer)
 			look := s.find(t, "look up", oteltrace.SpanKindInternal)
@@ -256,6 +261,9 @@ func TestOneTrace(t *testing.T) {
 			}
 			for _, server := range []tracetest.SpanStub{buy, count} {
 				var stages []string
+				for _, e := range server.Events {
+					stages = append(stages, e.Name)
+				}
 				for _, span := range s.GetSpans() {
 					if span.Parent.SpanID() == server.SpanContext.SpanID() && span.SpanKind == oteltrace.SpanKindInternal && span.Name != "look up" {
 						if span.StartTime.Before(server.StartTime) || span.EndTime.After(server.EndTime) {
@@ -287,7 +295,7 @@ func TestUntrusted(t *testing.T) {
 	for _, protocol := range []string{"frame", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {
 			s := newSpans(t)
-			tr := otel.New(s.provider)
+			tr := otel.New(s.provider, otel.Options{})
 			addr, rec := service(t, trace.Options{Tracer: tr}, false, newService(t, shop, rpc.Unary("Buy", func(ctx context.Context, req *text) (*text, error) {
 				if oteltrace.SpanContextFromContext(ctx).IsSampled() {
 					return nil, errors.New("sampled")
@@ -314,7 +322,7 @@ func TestUnsampledStaysSo(t *testing.T) {
 	for _, protocol := range []string{"frame", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {
 			s := newSpans(t)
-			tr := otel.New(s.provider)
+			tr := otel.New(s.provider, otel.Options{})
 			second, rec := service(t, trace.Options{Tracer: tr, Sample: 1}, true, newService(t, stock, rpc.Unary("Count", func(_ context.Context, req *text) (*text, error) { return req, nil })))
 			below := client(t, protocol, second, tr.ClientInterceptor())
 			pool, err := executor.NewFixed(executor.Options{Workers: 1})
