@@ -47,9 +47,9 @@ func serveCost(mode string) error {
 		p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}))
 		defer func() { _ = p.Shutdown(context.Background()) }()
 		o := trace.Options{Sample: share}
-		if kind != "alone" { // without OpenTelemetry
-			o.Tracer = otel.New(p, otel.Options{StageSpans: kind == "spans"})
-		}
+		t := otel.New(p, otel.Options{StageSpans: kind == "spans"})
+		defer t.Flush()
+		o.Tracer = t
 		if rec, err = trace.New(o); err != nil {
 			return err
 		}
@@ -86,17 +86,15 @@ func serveCost(mode string) error {
 
 // costly is a running server of serveCost and its clients.
 type costly struct {
-	mode  string
 	in    io.WriteCloser
 	out   *bufio.Reader
 	conns []net.Conn
 	cmd   *exec.Cmd
-	per   []float64 // processor time of each round, in ns a message
 }
 
 func newCostly(b *testing.B, mode string, conns int) *costly {
 	b.Helper()
-	c := &costly{mode: mode, cmd: exec.CommandContext(b.Context(), os.Args[0])}
+	c := &costly{cmd: exec.CommandContext(b.Context(), os.Args[0])}
 	c.cmd.Env = append(os.Environ(), costEnv+"="+mode)
 	c.cmd.Stderr = os.Stderr
 	var err error
@@ -119,16 +117,17 @@ func newCostly(b *testing.B, mode string, conns int) *costly {
 		}
 		c.conns = append(c.conns, conn)
 	}
-	b.Cleanup(func() {
-		for _, conn := range c.conns {
-			conn.Close()
-		}
-		c.in.Close()
-		if err := c.cmd.Wait(); err != nil && b.Context().Err() == nil {
-			b.Error(err)
-		}
-	})
 	return c
+}
+
+func (c *costly) close(b *testing.B) {
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.in.Close()
+	if err := c.cmd.Wait(); err != nil {
+		b.Error(err)
+	}
 }
 
 func (c *costly) line(b *testing.B) string {
@@ -151,8 +150,8 @@ func (c *costly) used(b *testing.B) int64 {
 	return n
 }
 
-// round sends n messages on each connection, depth at a time, and notes what they have cost.
-func (c *costly) round(b *testing.B, n, depth int) {
+// round sends n messages on each connection, depth at a time, and returns the server's processor time for each.
+func (c *costly) round(b *testing.B, n, depth int) float64 {
 	b.Helper()
 	before := c.used(b)
 	ended := make(chan error)
@@ -175,45 +174,46 @@ func (c *costly) round(b *testing.B, n, depth int) {
 			b.Fatal(err)
 		}
 	}
-	c.per = append(c.per, float64(c.used(b)-before)/float64(n*len(c.conns)))
+	return float64(c.used(b)-before) / float64(n*len(c.conns))
 }
 
-// BenchmarkCost is what tracing costs an echo with a hop: servers that trace nothing, 1 % and all of the messages, in turn: with
-// OpenTelemetry, stages as events and as spans. The figures are the medians over the rounds of each server's processor time a message, as a ratio to the server that
-// traces nothing in the same round. One op is a round.
+// BenchmarkCost is what tracing costs an echo with a hop: servers that trace nothing, 1 % and all of the messages, in turn, with
+// OpenTelemetry; stages are events or spans. Each round has new servers, because two of the same kind differ by a few percent for as
+// long as they live. The figures are the medians over the rounds of each server's processor time a message, as a ratio to
+// the server that traces nothing in the same round. One op is a round.
 func BenchmarkCost(b *testing.B) {
-	for _, depth := range []int{1, 16} {
-		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			var servers []*costly
-			for _, mode := range []string{"none", "none", "0.01", "0.01-spans", "1", "1-spans"} {
-				servers = append(servers, newCostly(b, mode, 4))
+	modes := []string{"none", "none", "0.01", "0.01-spans", "1", "1-spans"}
+	per := make([][]float64, len(modes))
+	for round := range b.N {
+		var base float64
+		row := make([]float64, len(modes))
+		for k := range modes {
+			i := (k + round) % len(modes)
+			row[i] = costOf(b, modes[i])
+		}
+		base = row[0]
+		for i, v := range row {
+			if i > 0 {
+				v /= base
 			}
-			for _, s := range servers { // warm
-				s.round(b, 1024, depth)
-				s.per = nil
-			}
-			b.ResetTimer()
-			for round := range b.N {
-				for i := range servers {
-					servers[(i+round)%len(servers)].round(b, 8<<10, depth)
-				}
-			}
-			b.StopTimer()
-			for i, s := range servers[1:] {
-				ratios := make([]float64, len(s.per))
-				for k := range s.per {
-					ratios[k] = s.per[k] / servers[0].per[k]
-				}
-				name := s.mode
-				if i == 0 {
-					name = "again" // the noise
-				}
-				b.ReportMetric(median(ratios), name+"-ratio")
-			}
-			b.ReportMetric(median(servers[0].per), "cpu-ns/msg")
-			b.ReportMetric(0, "ns/op")
-		})
+			per[i] = append(per[i], v)
+		}
 	}
+	b.ReportMetric(median(per[0]), "cpu-ns/msg")
+	b.ReportMetric(median(per[1]), "again-ratio") // the noise
+	for i, mode := range modes[2:] {
+		b.ReportMetric(median(per[i+2]), mode+"-ratio")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// costOf returns a new server's processor time for a message, in nanoseconds.
+func costOf(b *testing.B, mode string) float64 {
+	b.Helper()
+	s := newCostly(b, mode, 4)
+	defer s.close(b)
+	s.round(b, 1024, 1)
+	return s.round(b, 8<<10, 1)
 }
 
 func median(v []float64) float64 {

@@ -36,6 +36,7 @@ const (
 type Tracer struct {
 	tracer oteltrace.Tracer
 	o      Options
+	ends   ends
 	none   oteltrace.SpanContext // of requests that are not sampled and continue no trace
 }
 
@@ -49,8 +50,7 @@ type Options struct {
 var _ trace.Tracer = (*Tracer)(nil)
 
 // New returns a Tracer. The Recorder decides what is sampled, so the provider's sampler should be the default, which follows
-// the parent and takes what has none. Spans end on loops, so p must export in the background, as with sdktrace.WithBatcher.
-// p must not be nil.
+// the parent and takes what has none. p must not be nil. Call Flush before the provider's Shutdown.
 func New(p oteltrace.TracerProvider, o Options) *Tracer {
 	if p == nil {
 		panic("otel: New of a nil TracerProvider")
@@ -60,8 +60,16 @@ func New(p oteltrace.TracerProvider, o Options) *Tracer {
 	_, _ = rand.Read(c.TraceID[:]) // never fails
 	_, _ = rand.Read(c.SpanID[:])
 	t.none = oteltrace.NewSpanContext(c)
+	t.ends.finish = t.finish
 	return t
 }
+
+// Flush ends the spans of all requests that are over. Call it before the provider's Shutdown, when the servers have stopped.
+// It blocks as the provider's processors do. Not on a loop.
+func (t *Tracer) Flush() { t.ends.flush() }
+
+// Dropped returns how many requests have no span because 8192 waited for an exporter that is too slow.
+func (t *Tracer) Dropped() uint64 { return t.ends.dropped.Load() }
 
 // Begin implements trace.Tracer.
 func (t *Tracer) Begin(r *trace.Request) (context.Context, trace.Parent) {
@@ -92,8 +100,12 @@ func (t *Tracer) Begin(r *trace.Request) (context.Context, trace.Parent) {
 	return ctx, self
 }
 
-// End implements trace.Tracer.
-func (t *Tracer) End(ctx context.Context, s *trace.Summary) {
+// End implements trace.Tracer. The span ends within moments, on another goroutine.
+func (t *Tracer) End(ctx context.Context, s *trace.Summary) { t.ends.add(ended{ctx, s}) }
+
+// finish ends the span of a request.
+func (t *Tracer) finish(one ended) {
+	ctx, s := one.ctx, one.s
 	span := oteltrace.SpanFromContext(ctx)
 	if span.IsRecording() {
 		for i := range s.Stages {
