@@ -246,7 +246,7 @@ func (ex *exchange) over() {
 	ex.ended = true
 	ex.ctx.request.End()
 	if ex.ctx.Trace != nil {
-		ex.ctx.Trace.Done(ex.conn)
+		ex.ctx.Trace.Written(ex.conn)
 	}
 }
 

@@ -395,7 +395,7 @@ func (sc *serverConn) over(st *stream) {
 	if st.call != nil {
 		st.call.Over()
 	} else if st.ctx.Trace != nil {
-		st.ctx.Trace.Done(sc.conn)
+		st.ctx.Trace.Written(sc.conn)
 	}
 	sc.leave()
 	if bufs := st.out.last; bufs != nil { // nobody else has st.out any more

@@ -65,6 +65,7 @@ func TestHTTP(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			s := newSpans(t)
 			tr := otel.New(s.provider, otel.Options{})
+			t.Cleanup(tr.Flush)
 			rec, err := trace.New(trace.Options{Tracer: tr, Sample: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -91,6 +92,7 @@ func TestHTTP(t *testing.T) {
 			}
 			root.End()
 			testkit.Eventually(t, "the end of all", func() bool { return rec.Stats().Ended == 4 })
+			tr.Flush()
 			order := s.find(t, "GET /orders/{id}", oteltrace.SpanKindServer)
 			if want := s.find(t, "GET", oteltrace.SpanKindClient); order.Parent.SpanID() != want.SpanContext.SpanID() || order.Parent.TraceID() != root.SpanContext().TraceID() {
 				t.Errorf("the server's span has the parent %v", order.Parent)

@@ -43,7 +43,7 @@ type Tracer struct {
 // Options configure a Tracer.
 type Options struct {
 	// StageSpans makes a span of each stage, below that of the request. Without it each stage is an event at its begin, which
-	// costs a third: see docs/tracing.md.
+	// costs less: see docs/tracing.md.
 	StageSpans bool
 }
 

@@ -195,6 +195,7 @@ func TestOneTrace(t *testing.T) {
 		t.Run(fmt.Sprintf("%s spans=%t", protocol, c.spans), func(t *testing.T) {
 			s := newSpans(t)
 			tr := otel.New(s.provider, otel.Options{StageSpans: c.spans})
+			t.Cleanup(tr.Flush)
 			db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/stock.db")
 			if err != nil {
 				t.Fatal(err)
@@ -296,6 +297,7 @@ func TestUntrusted(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			s := newSpans(t)
 			tr := otel.New(s.provider, otel.Options{})
+			t.Cleanup(tr.Flush)
 			addr, rec := service(t, trace.Options{Tracer: tr}, false, newService(t, shop, rpc.Unary("Buy", func(ctx context.Context, req *text) (*text, error) {
 				if oteltrace.SpanContextFromContext(ctx).IsSampled() {
 					return nil, errors.New("sampled")
@@ -323,6 +325,7 @@ func TestUnsampledStaysSo(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			s := newSpans(t)
 			tr := otel.New(s.provider, otel.Options{})
+			t.Cleanup(tr.Flush)
 			second, rec := service(t, trace.Options{Tracer: tr, Sample: 1}, true, newService(t, stock, rpc.Unary("Count", func(_ context.Context, req *text) (*text, error) { return req, nil })))
 			below := client(t, protocol, second, tr.ClientInterceptor())
 			pool, err := executor.NewFixed(executor.Options{Workers: 1})

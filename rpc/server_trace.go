@@ -93,7 +93,7 @@ var errPanicked = errors.New("the method panicked")
 func (o tracedFrames) done(f *frame.Frame) {
 	o.below.Done(f)
 	if t, ok := f.Tag.(*tracedTarget); ok {
-		t.request.Done(f.Conn())
+		t.request.Written(f.Conn())
 	}
 }
 
@@ -162,5 +162,5 @@ func (c *tracedCall) Serve(x *http2.Exchange) {
 // Over implements http2.Call.
 func (c *tracedCall) Over() {
 	c.grpcCall.Over()
-	c.trace.Done(c.conn)
+	c.trace.Written(c.conn)
 }

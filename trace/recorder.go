@@ -170,8 +170,8 @@ func (rec *Recorder) without(from Parent) *Request {
 	return r
 }
 
-// Begin records a request that Sample has chosen, from now on. The request is in the stage Dispatch. Call End, or Done with
-// its connection, when it is over.
+// Begin records a request that Sample has chosen, from now on. The request is in the stage Dispatch. Call End, or Done or
+// Written with its connection, when it is over.
 func (rec *Recorder) Begin(from Parent, about About) *Request {
 	rec.counts.sampled.Add(1)
 	now := rec.o.Now()

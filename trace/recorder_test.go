@@ -101,6 +101,7 @@ func TestNotSampled(t *testing.T) {
 		r.Rename("x")
 		r.Fail(errors.New("x"))
 		r.Done(nil)
+		r.Written(nil)
 		r.End()
 		if r.Sampled() || len(rec.Slowest()) > 0 {
 			t.Error("it was recorded")

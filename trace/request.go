@@ -135,26 +135,30 @@ func (r *Request) fail(text string) {
 	r.mu.Unlock()
 }
 
-// Done ends the request when its connection has passed everything that is queued now to the kernel. Until then it is in the
-// stage Write. Any goroutine; what the goroutine has written before counts as queued.
+// Done ends the request when its connection has passed everything that is queued to the kernel. Until then it is in the stage
+// Write. Any goroutine; what the goroutine has written before counts as queued.
 func (r *Request) Done(c *eddy.Conn) {
 	if !r.Sampled() {
 		return
 	}
-	if c.Loop().In() {
-		r.written(c)
-		return
-	}
 	s := new(eddy.Signal)
-	s.Init(c, func() { r.written(c) })
+	s.Init(c, func() { r.Written(c) })
 	if s.Raise() != nil { // the loop has ended
 		r.End()
 	}
 }
 
-// written ends the request when what is queued was sent. Loop only.
-func (r *Request) written(c *eddy.Conn) {
+// Written is Done for a caller on the connection's loop, or after the end of the connection.
+func (r *Request) Written(c *eddy.Conn) {
+	if !r.Sampled() {
+		return
+	}
 	r.Enter(Write, "")
+	if end := c.CloseError(); end != nil {
+		r.Fail(end)
+		r.End()
+		return
+	}
 	c.SentFuture().OnDone(func(f *eddy.Future) {
 		r.Fail(f.Err())
 		r.End()
