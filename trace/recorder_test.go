@@ -110,7 +110,7 @@ func TestNotSampled(t *testing.T) {
 	if got := rec.Unsampled(from).Self(); got.Traceparent() != good[:53]+"00" {
 		t.Errorf("what goes on is %q", got.Traceparent())
 	}
-	if rec.Unsampled(Parent{}) != rec.Unsampled(Parent{}) {
+	if first, second := rec.Unsampled(Parent{}), rec.Unsampled(Parent{}); first != second {
 		t.Error("requests without a trace are not one")
 	}
 }
