@@ -209,7 +209,7 @@ func (ctx *Context) WriteBytes(p []byte) error {
 // ending anyway keeps its own reason.
 func (ctx *Context) post(last *Context, kind taskKind, v any) {
 	c := ctx.conn
-	v = withTrace(ctx.trace(), v)
+	v = c.withTrace(ctx.trace(), "", v)
 	t := task{kind: kind, conn: c, ctx: last, msg: v}
 	if kind == taskRead {
 		t.size = ctx.age()

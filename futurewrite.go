@@ -52,6 +52,18 @@ func (ctx *Context) WriteFuture(msg any) *Future {
 	return &w.Future
 }
 
+// SentFuture returns a Future that succeeds when the kernel has taken the last byte of all that is queued for the peer now. It
+// fails as the Future of a write does, and counts as one. What a WriteHandler keeps for later is not queued. Loop only.
+func (c *Conn) SentFuture() *Future {
+	w := c.newWrite(nil, nil)
+	if w.pending() {
+		w.fix()
+		c.placeMark(w, nil)
+		w.partEnded(nil, c.loop)
+	}
+	return &w.Future
+}
+
 // writeFor is Write for a future, which is told the errors.
 func (ctx *Context) writeFor(w *writeFuture) {
 	c, at, msg := ctx.conn, ctx.place(), &w.message

@@ -31,6 +31,10 @@ func (o *Loop) Name() string { return o.l.Name }
 // not. Any goroutine, also after the loop has ended.
 func (o *Loop) Now() time.Time { return o.l.Clock.Wall() }
 
+// Behind returns how long ago the loop noticed what it is serving: the time that input had to wait while the loop served
+// others. It reads the clock. Loop only.
+func (o *Loop) Behind() time.Duration { return time.Duration(o.l.Clock.Now() - o.l.Now) }
+
 // In reports whether the caller runs on this loop, at a cost of about a microsecond.
 func (o *Loop) In() bool { return o.l.In() }
 

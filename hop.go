@@ -52,7 +52,7 @@ func (ctx *Context) hop(op ops, msg any) error {
 		msg = d.Detach()
 	}
 	if c.loop.inHand.tracing.ctx != nil && op&inbound != 0 {
-		msg = withTrace(c.loop.traceOf(c), msg)
+		msg = c.withTrace(c.loop.traceOf(c), ctx.node.pool.Name(), msg)
 	}
 	s := ctx.strandOnLoop()
 	c.pending(op).Add(1)
@@ -205,16 +205,16 @@ func runHop(h hop) {
 		if h.op&(opOpen|opAdd) != 0 {
 			ctx.opened(s)
 		}
-		s.done()
+		s.done(c)
 		c.finished(c.pending(h.op))
 		c.checkStrand(s)
 	}()
 	switch {
 	case h.op == opRead:
 		s.since.Store(h.at)
-		s.trace, h.msg = takeTrace(h.msg)
+		s.trace, h.msg = takeTrace(h.msg, ctx.node.name)
 	case h.op&inbound != 0:
-		s.trace, h.msg = takeTrace(h.msg)
+		s.trace, h.msg = takeTrace(h.msg, ctx.node.name)
 	}
 	ctx.runHop(h)
 }
@@ -265,6 +265,10 @@ func dropHop(h hop) {
 	switch h.op {
 	case opRead, opWrite:
 		refuse(h.msg, closedPool(h.ctx.node.name))
+	case opEvent, opError:
+		if m, ok := h.msg.(*traced); ok {
+			m.left()
+		}
 	case opOpen, opAdd:
 		h.ctx.opened(h.ctx.findStrand())
 	}

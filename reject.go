@@ -121,9 +121,10 @@ func (ctx *Context) refused(h hop, err error) error {
 // reject ends an event that was not taken and no longer counts as pending.
 func (ctx *Context) reject(h hop, e *HopError) error {
 	c := ctx.conn
-	trace, msg := takeTrace(h.msg)
+	trace, msg := takeTrace(h.msg, "")
 	if trace != nil {
 		c.loop.setTrace(c, trace)
+		defer left(trace, c)
 	}
 	switch h.op {
 	case opRead:

@@ -191,6 +191,17 @@ func (r *requestContext) forget(f *func()) bool {
 // travels with the message through FireRead, FireEvent and FireError, over pools and back; outbound messages carry none.
 // The engine uses the trace's values only and ignores its end. Connections without a trace pay nothing.
 
+// MessageTrace is a trace that is told where its message is: each time the message, or an event or error that a handler has
+// fired for it, goes to a pool or back to the loop, Queued is called, then Began when it has come there, then Left when it
+// has been handled there. What a stopped pool or an ended connection drops has only Queued and Left. The methods must not
+// block. They are called by the goroutines that handle the message, also at the same time.
+type MessageTrace interface {
+	context.Context
+	Queued(pool string)   // "" is the loop
+	Began(handler string) // "" on the loop
+	Left(c *Conn)
+}
+
 // SetTrace makes t the trace of the message that is being handled; nil removes it. Until the handler returns, the trace
 // holds for it and for the handlers that it passes something on to. Valid where all methods of ctx are.
 func (ctx *Context) SetTrace(t context.Context) {
@@ -259,9 +270,12 @@ func (ctx *Context) trace() context.Context {
 type loopTrace struct {
 	conn *Conn
 	ctx  context.Context // nil for none
+	came *traced         // the message, if it came from a pool
 }
 
-func (l *loop) setTrace(c *Conn, t context.Context) { l.inHand.tracing = loopTrace{c, t} }
+func (l *loop) setTrace(c *Conn, t context.Context) {
+	l.inHand.tracing.conn, l.inHand.tracing.ctx = c, t
+}
 
 func (l *loop) traceOf(c *Conn) context.Context {
 	if l.inHand.tracing.ctx != nil && l.inHand.tracing.conn == c {
@@ -273,6 +287,9 @@ func (l *loop) traceOf(c *Conn) context.Context {
 // traceOver clears the loop's trace after a message or a task.
 func (l *loop) traceOver() {
 	if l.inHand.tracing.conn != nil {
+		if m := l.inHand.tracing.came; m != nil {
+			m.left()
+		}
 		l.inHand.tracing = loopTrace{}
 	}
 }
@@ -281,32 +298,55 @@ func (l *loop) traceOver() {
 type traced struct {
 	trace context.Context
 	msg   any
+	conn  *Conn
 }
 
 // Release implements Releaser.
-func (m *traced) Release() { release(m.msg) }
+func (m *traced) Release() {
+	release(m.msg)
+	m.left()
+}
 
-// withTrace attaches a trace, if there is one, to a message that leaves for another executor.
-func withTrace(t context.Context, msg any) any {
+// left tells the trace that the message, which was on its way, has been handled or dropped.
+func (m *traced) left() { left(m.trace, m.conn) }
+
+// left tells a trace that its message has been handled on an executor.
+func left(t context.Context, c *Conn) {
+	if t, ok := t.(MessageTrace); ok {
+		t.Left(c)
+	}
+}
+
+// withTrace attaches a trace, if there is one, to a message that leaves for a pool, "" for the loop.
+func (c *Conn) withTrace(t context.Context, pool string, msg any) any {
 	if t == nil {
 		return msg
 	}
-	return &traced{t, msg}
+	if t, ok := t.(MessageTrace); ok {
+		t.Queued(pool)
+	}
+	return &traced{t, msg, c}
 }
 
-// takeTrace undoes withTrace: it returns the trace, nil for none, and the message.
-func takeTrace(msg any) (context.Context, any) {
-	if m, ok := msg.(*traced); ok {
-		return m.trace, m.msg
+// takeTrace undoes withTrace where a handler takes the message, "" for the loop: it returns the trace, nil for none, and the
+// message.
+func takeTrace(msg any, handler string) (context.Context, any) {
+	m, ok := msg.(*traced)
+	if !ok {
+		return nil, msg
 	}
-	return nil, msg
+	if t, ok := m.trace.(MessageTrace); ok {
+		t.Began(handler)
+	}
+	return m.trace, m.msg
 }
 
 // untrace makes the task's trace, if there is one, the loop's trace, and returns the task's message.
 func (l *loop) untrace(t task) any {
-	trace, msg := takeTrace(t.msg)
+	trace, msg := takeTrace(t.msg, "")
 	if trace != nil {
 		l.setTrace(t.conn, trace)
+		l.inHand.tracing.came = t.msg.(*traced)
 	}
 	return msg
 }

@@ -186,9 +186,12 @@ func (s *strand) oldestInOrder() int64 {
 }
 
 // done clears the state of the item that has just run, on the item's goroutine.
-func (s *strand) done() {
+func (s *strand) done(c *Conn) {
 	s.since.Store(0)
-	s.trace = nil
+	if s.trace != nil {
+		left(s.trace, c)
+		s.trace = nil
+	}
 	if s.request != nil {
 		s.request.end(context.Canceled)
 		s.request = nil

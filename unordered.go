@@ -140,7 +140,8 @@ func (m *loose) Run() {
 		}
 		m.finish()
 	}()
-	msg := m.msg
+	var msg any
+	m.trace, msg = takeTrace(m.msg, m.ctx.node.name)
 	m.msg = nil
 	m.ctx.result(m.ctx.read(msg))
 }
@@ -154,12 +155,20 @@ func (m *loose) Drop() {
 }
 
 // Context returns the message's trace, for the pool's hook.
-func (m *loose) Context() context.Context { return m.ctx.Trace() }
+func (m *loose) Context() context.Context {
+	if t, ok := m.msg.(*traced); ok {
+		return t.trace
+	}
+	return m.ctx.Trace()
+}
 
 // finish follows a message on its goroutine. The last message may have to bring the close.
 func (m *loose) finish() {
 	c, s := m.ctx.conn, m.strand
 	m.endRequest()
+	if m.trace != nil {
+		left(m.trace, c)
+	}
 	end, over := s.crowd.Load().leave(m)
 	s.dismissLate()
 	c.finished(&c.counts.inflight)
@@ -224,7 +233,7 @@ func (k *crowd) take(origin *Context, s *strand, h *hop) *loose {
 	}
 	m.ctx.node = origin.node
 	m.origin, m.strand, m.at = origin, s, h.at
-	m.trace, m.msg = takeTrace(h.msg)
+	m.msg = h.msg
 	return m
 }
 

@@ -81,6 +81,7 @@ type Server struct {
 	servers  []watched
 	pools    []*executor.Pool
 	lanes    []watchedLanes
+	traces   []watchedTraces
 	requests []func() uint64
 	cancel   context.CancelFunc // ends the goroutines; nil before Listen
 	running  sync.WaitGroup     // the goroutines of samples and health
@@ -123,6 +124,9 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /stats.json", s.stats)
 	s.mux.HandleFunc("GET /connections", s.connections)
 	s.mux.HandleFunc("POST /connections/close", s.closeConnection)
+	s.mux.HandleFunc("GET /traces", s.listTraces)
+	s.mux.HandleFunc("GET /traces/{recorder}/{number}", s.oneTrace)
+	s.mux.HandleFunc("GET /traces/{recorder}/{number}/page", s.tracePage)
 	s.mux.HandleFunc("GET /debug/goroutines", s.goroutines)
 	s.mux.HandleFunc("GET /debug/pprof/{$}", s.profiles)
 	s.mux.HandleFunc("GET /debug/pprof/{name}", s.takeProfile)

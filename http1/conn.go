@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/httpserve"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // decoder is the first handler of every connection, and all connections share
@@ -208,6 +209,9 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	case ex.answered:
 		sc.next()
 	case b.await != nil:
+		if ex.ctx.Trace != nil {
+			ex.ctx.Trace.Enter(trace.QueueWait, ex.to.Pool.Name())
+		}
 		sc.ctx.FireRead(ex)
 	}
 	return used, nil

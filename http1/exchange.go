@@ -253,8 +253,16 @@ func (ex *exchange) endRequest() {
 	ex.ctx.Cancel()
 	ex.body.unkeep()
 	if !ex.ended {
-		ex.ended = true
-		ex.ctx.request.End()
+		ex.over()
+	}
+}
+
+// over ends the accounting of the request, once. Loop only.
+func (ex *exchange) over() {
+	ex.ended = true
+	ex.ctx.request.End()
+	if ex.ctx.Trace != nil {
+		ex.ctx.Trace.Written(ex.conn)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options are the limits and deadlines of a [Factory]. The zero value is a
@@ -41,6 +43,13 @@ type Options struct {
 	// the pool may both be nil; the other requests are then answered 404, 411 or
 	// 413.
 	OnLoop LoopHandler
+
+	// Trace samples and records the requests that go to the handler. nil = none.
+	Trace *trace.Recorder
+	// TrustTrace takes the trace and the baggage that clients send: the header fields traceparent, tracestate and baggage.
+	// Without it they are ignored and counted, because any client may decide by them what is sampled. Set it where only
+	// your own services and proxies connect.
+	TrustTrace bool
 
 	// Route chooses the pool that runs a request, and whether its body is awaited.
 	// Route runs on the loop, so it must not block. r has no body yet, and must not

@@ -66,6 +66,9 @@ func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) e
 	if !ex.take(handler) {
 		return errAnswered
 	}
+	if ex.ctx.Trace != nil {
+		ex.conn.SetTrace(ex.ctx.Trace.Context())
+	}
 	return ex.handOver(ex.switching(header), install)
 }
 
@@ -112,8 +115,7 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 	}
 	// The request ends only after install has run, because a draining connection with nothing in flight ends.
 	defer func() {
-		ex.ended = true
-		ex.ctx.request.End()
+		ex.over()
 		sc.conn.ResumeRead()
 	}()
 	err := sc.replaceBy(install)

@@ -8,12 +8,19 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/internal/httpserve"
 )
 
 // Head is the header section of a request, as Options.Calls sees it. It is valid during that call only.
-type Head struct{ head *requestHead }
+type Head struct {
+	head *requestHead
+	conn *eddy.Conn
+}
+
+// Conn returns the connection of the request.
+func (h Head) Conn() *eddy.Conn { return h.conn }
 
 // Method returns the value of :method.
 func (h Head) Method() string { return h.head.method }
@@ -78,7 +85,7 @@ func (sc *serverConn) follow(st *stream, head *requestHead) (route http1.Route, 
 	if sc.f.opts.Calls == nil {
 		return route, false
 	}
-	to := sc.f.opts.Calls(Head{head})
+	to := sc.f.opts.Calls(Head{head, sc.conn})
 	if to.Call == nil {
 		return route, false
 	}

@@ -44,6 +44,9 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 		panic(err.Error())
 	}
 	f := &Factory{opts: o, handler: h, pool: pool, blank: new(http.Request)}
+	if o.Trace != nil && h != nil {
+		f.trace()
+	}
 	f.decoder = &decoder{f}
 	f.hello = o.appendHello(nil)
 	f.buffers.New = func() any { return newBuffers() }

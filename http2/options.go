@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options are the limits and deadlines of a [Factory]. The zero value is a working configuration: a zero field takes the
@@ -40,6 +41,13 @@ type Options struct {
 	// come. The http.Handler gets the requests that OnLoop does not answer. With OnLoop the handler and the pool may both be
 	// nil; the other requests are then answered 404 or 413.
 	OnLoop http1.LoopHandler
+
+	// Trace samples and records the requests that go to the handler. nil = none.
+	Trace *trace.Recorder
+	// TrustTrace takes the trace and the baggage that clients send: the header fields traceparent, tracestate and baggage.
+	// Without it they are ignored and counted, because any client may decide by them what is sampled. Set it where only
+	// your own services and proxies connect.
+	TrustTrace bool
 
 	// Route chooses the pool that runs a request, and whether its body is awaited, as in package http1. Default: the pool of
 	// NewHandler runs all requests and bodies stream.

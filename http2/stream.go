@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // stream is one request and its response as the loop sees them. The loop owns it, except out and what exchange says.
@@ -284,6 +285,9 @@ func (sc *serverConn) bodyEnd(st *stream, trailer http.Header) *ConnError {
 	}
 	b.End(io.EOF, trailer)
 	if b.await && !st.gone && !sc.wholeOnLoop(st) {
+		if st.ctx.Trace != nil {
+			st.ctx.Trace.Enter(trace.QueueWait, st.to.Pool.Name())
+		}
 		return sc.run(st)
 	}
 	return nil
@@ -390,6 +394,8 @@ func (sc *serverConn) over(st *stream) {
 	}
 	if st.call != nil {
 		st.call.Over()
+	} else if st.ctx.Trace != nil {
+		st.ctx.Trace.Written(sc.conn)
 	}
 	sc.leave()
 	if bufs := st.out.last; bufs != nil { // nobody else has st.out any more

@@ -22,6 +22,7 @@ import (
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/tlsx"
+	"github.com/go-eddy/eddy/trace"
 	"github.com/go-eddy/eddy/websocket"
 )
 
@@ -67,12 +68,14 @@ func everything(t *testing.T) []Source {
 	client, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{server.Addr("port0").String()}})
 	must(err)
 	t.Cleanup(func() { _ = client.Close() })
+	recorder, err := trace.New(trace.Options{})
+	must(err)
 	return []Source{
 		Server("srv", srv), Dialer("out", &eddy.Dialer{}), Group("shared", &eddy.Group{}), Pool("work", pool),
 		Keyed("keyed", executor.NewKeyed[int](pool, 0, 0)), Lanes("lanes", lanes), Ring("queue", queue), Spill("spill", spill),
 		HTTP("web", http1.NewHandler(http.NotFoundHandler(), pool, http1.Options{})), HTTP2("web2", http2.NewHandler(http.NotFoundHandler(), pool, http2.Options{})), Transport("out", &http1.Transport{}), TLS("tls", &tlsx.Layer{}),
 		Responder("frames", responder), Class("typing", &eddy.MessageClass{}), WebSocket("ws", &websocket.Stats{}), Hub("all", hub), Compression("z", z),
-		RPCServer("api", server), RPCClient("peer", client),
+		RPCServer("api", server), RPCClient("peer", client), Traces("main", recorder),
 	}
 }
 

@@ -48,6 +48,7 @@ func (p *port) buildGRPC() {
 	if p.speaks(ProtocolGRPC) {
 		o.Calls = g.follow
 	}
+	g.traced(&o)
 	var handler http.Handler
 	if p.speaks(ProtocolWeb) {
 		g.web = newWeb(g)

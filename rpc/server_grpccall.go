@@ -13,9 +13,11 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/rpc/internal/grpcwire"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // exchange is the request of a call and its response, in the words of gRPC: *http2.Exchange, or a webExchange, which
@@ -48,6 +50,9 @@ type grpcCall struct {
 	timeout  time.Duration // 0 = none
 	meta     Metadata      // of the request
 
+	conn  *eddy.Conn     // of a call that is recorded
+	trace *trace.Request // nil without a Recorder
+
 	in     grpcwire.Reader // of a call that streams
 	zip    bool            // messages of the response are compressed
 	zipped bool            // messages of the request may be
@@ -72,6 +77,11 @@ func (c *grpcCall) Value(key any) any {
 	case responseKey:
 		return responseMetadata(c)
 	}
+	if c.trace != nil {
+		if v := c.trace.Value(key); v != nil {
+			return v
+		}
+	}
 	return c.Context.Value(key)
 }
 
@@ -89,8 +99,15 @@ func (c *grpcCall) callInfo() *CallInfo {
 
 // Serve implements http2.Call: it runs the method of a call that follow has seen.
 func (c *grpcCall) Serve(x *http2.Exchange) {
+	_ = c.serve(x) // the client was told
+}
+
+// serve is Serve and returns the error of the call.
+func (c *grpcCall) serve(x *http2.Exchange) error {
 	c.Context, c.x = x.Context(), x
-	c.end(c.run())
+	err := c.run()
+	c.end(err)
+	return err
 }
 
 // run runs the method, and returns the error of the call. What comes too late is no answer.

@@ -21,6 +21,17 @@ type target struct {
 	pool   *executor.Pool // nil = the loop
 }
 
+// targetOf returns the method that a request was routed to, nil for none.
+func targetOf(f *frame.Frame) *target {
+	switch t := f.Tag.(type) {
+	case *target:
+		return t
+	case *tracedTarget:
+		return t.target
+	}
+	return nil
+}
+
 // route reads from the prefix which method a request calls, and returns the pool that runs it. Loop only.
 func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 	switch f.Op() {
@@ -98,15 +109,15 @@ func (p *port) notFound(head *payload.Prefix) error {
 
 // done uncounts a request that was routed.
 func done(f *frame.Frame) {
-	if t, ok := f.Tag.(*target); ok {
+	if t := targetOf(f); t != nil {
 		t.reg.inFlight.Add(-1)
 	}
 }
 
 // timeout returns the smaller of the client's timeout and the service's, 0 if there is neither. Loop only.
 func timeout(f *frame.Frame) time.Duration {
-	t, ok := f.Tag.(*target)
-	if !ok {
+	t := targetOf(f)
+	if t == nil {
 		return 0
 	}
 	d := time.Duration(binary.BigEndian.Uint32(f.Payload)) * time.Millisecond // the prefix was parsed
@@ -121,8 +132,8 @@ func callValue(f *frame.Frame, key any) any {
 	if _, ok := key.(callKey); !ok {
 		return nil
 	}
-	t, ok := f.Tag.(*target)
-	if !ok {
+	t := targetOf(f)
+	if t == nil {
 		return nil
 	}
 	p, err := payload.ParsePrefix(f.Payload)
@@ -146,8 +157,8 @@ func (t *target) info(f *frame.Frame, p *payload.Prefix) *CallInfo {
 
 // handle decodes a request, calls its method and appends the response to dst, all where the method runs.
 func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte, error) {
-	t, ok := f.Tag.(*target)
-	if !ok {
+	t := targetOf(f)
+	if t == nil {
 		return nil, errors.New("rpc: a request that was not routed")
 	}
 	head, err := payload.ParsePrefix(f.Payload)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/responder"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // DefaultInFlight is PortOptions.InFlight if the options do not say: more than any pool takes by default.
@@ -56,6 +57,13 @@ type PortOptions struct {
 	Accepts int         // open connections at most; 0 = no limit
 	Loops   int         // number of the port's own; 0 = GOMAXPROCS
 	Group   *eddy.Group // loops shared with others; nil = own ones
+
+	// Trace samples and records the port's requests. nil = none.
+	Trace *trace.Recorder
+	// TrustTrace takes the trace and the baggage that clients send with a request: in the metadata or the header fields
+	// traceparent, tracestate and baggage. Without it they are ignored and counted, because any client may decide by them
+	// what is sampled. Set it for ports that only your own services reach.
+	TrustTrace bool
 
 	// Front adds handlers in front of the protocol's, such as TLS. Front runs on the loop. nil adds none.
 	Front func(p *eddy.Pipeline) error
@@ -130,7 +138,7 @@ func (p *port) build() error {
 	if p.pool, err = p.srv.newPool("port "+p.o.Name, p.o.Pool); err != nil {
 		return err
 	}
-	p.frames, err = frame.NewServer(frame.Options{
+	o := frame.Options{
 		Route:       p.route,
 		Class:       p.class,
 		Done:        done,
@@ -144,8 +152,9 @@ func (p *port) build() error {
 		DrainGrace:  p.srv.o.DrainGrace,
 		ReadTimeout: p.o.ReadTimeout,
 		IdleTimeout: p.o.IdleTimeout,
-	})
-	if err != nil {
+	}
+	p.traced(&o)
+	if p.frames, err = frame.NewServer(o); err != nil {
 		return err
 	}
 	if p.speaks(ProtocolGRPC) || p.speaks(ProtocolWeb) {

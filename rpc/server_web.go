@@ -32,6 +32,8 @@ func newWeb(g *grpcPort) *webPort {
 		HeaderTimeout: cmp.Or(g.p.o.ReadTimeout, frame.DefaultReadTimeout),
 		BodyTimeout:   -1, // a stream may be silent
 		IdleTimeout:   cmp.Or(g.p.o.IdleTimeout, frame.DefaultIdleTimeout),
+		Trace:         g.p.o.Trace,
+		TrustTrace:    g.p.o.TrustTrace,
 	})
 	return h
 }

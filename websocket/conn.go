@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/httpserve"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Handler receives what happens on a connection. Its methods run on the
@@ -98,8 +100,9 @@ type Conn struct {
 	// mu makes sure that no frame follows the close frame. It is also held
 	// while at most maxLoopCompress bytes are compressed.
 	mu      sync.Mutex
-	members *membership // in hubs
-	ended   bool        // it can join no more hubs
+	members *membership    // in hubs
+	request *trace.Request // of the handshake, nil without a Recorder
+	ended   bool           // it can join no more hubs
 }
 
 // Eddy returns the engine's connection, for its addresses and its loop. Do not
@@ -120,6 +123,14 @@ func (c *Conn) tunnel() httpserve.Tunnel {
 		return nil
 	}
 	return c.conn.(httpserve.Tunnel)
+}
+
+// Trace returns a context with the trace of the handshake's request, for what its messages cause, or an empty one. Any goroutine.
+func (c *Conn) Trace() context.Context {
+	if c.request == nil {
+		return context.Background()
+	}
+	return c.request.Context()
 }
 
 // QueuedBytes returns how many bytes wait for the peer. Any goroutine.

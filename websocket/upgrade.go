@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // handlerName is the name of this package's handler in a pipeline.
@@ -66,7 +67,7 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*
 	if h == nil {
 		return nil, unable(errors.New("websocket: Upgrade without a Handler")).answer(w, u.cfg.Stats)
 	}
-	c := &Conn{handler: h, cfg: u.cfg}
+	c := &Conn{handler: h, cfg: u.cfg, request: trace.FromContext(r.Context())}
 	header, refusal := c.handshake(r)
 	if refusal != nil {
 		return nil, refusal.answer(w, u.cfg.Stats)

@@ -237,12 +237,27 @@ async function poll() {
     for (const c of charts) c.draw();
     closes(all);
     tables(all);
+    await slowest();
     document.body.dataset.seq = seq;
   } catch (e) {
     state("warn", "no answer", `asking again (${e.message})`);
   } finally {
     again();
   }
+}
+// The slowest requests: each leads to the page of its stages.
+async function slowest() {
+  const answer = await fetch("traces", {signal: AbortSignal.timeout(10000)});
+  if (!answer.ok) return;
+  const all = await answer.json();
+  $("traces").hidden = !all.watched;
+  const links = $("slowest").tBodies[0].querySelectorAll("a");
+  rows($("slowest").tBodies[0], all.traces.map((t, i) => {
+    const href = `traces/${encodeURIComponent(t.recorder)}/${t.number}/page`;
+    const link = links[i] && links[i].getAttribute("href") === href ? links[i] : node("a", {href}, t.name);
+    setText(link, t.name);
+    return [link, n(micros(t.seconds * 1e6)), t.reason, t.failed || "", t.recorder, t.protocol, t.peer, t.began.slice(0, 19).replace("T", " ")];
+  }), "no sampled request has ended lately");
 }
 function again() { if (!timer && !paused && !document.hidden) timer = setTimeout(poll, every); }
 document.addEventListener("visibilitychange", again);

@@ -40,6 +40,7 @@ import (
 	"github.com/go-eddy/eddy/rpc/discovery/kubernetes"
 	"github.com/go-eddy/eddy/rpc/discovery/nacos"
 	"github.com/go-eddy/eddy/tlsx"
+	"github.com/go-eddy/eddy/trace"
 	"github.com/go-eddy/eddy/websocket"
 )
 
@@ -139,6 +140,10 @@ func allOptions(t *testing.T) []optionsOf {
 			o.Run = func(context.Context, int) (any, error) { return nil, nil }
 			o.Answer = func(int, any, error) any { return nil }
 			_, err := responder.New(*o)
+			return err
+		}),
+		check("trace.Options", trace.Options{}, func(o *trace.Options) error {
+			_, err := trace.New(*o)
 			return err
 		}),
 		noError[eddy.Deadlines]("eddy.Deadlines"),
@@ -426,7 +431,7 @@ func TestEveryOptionsStruct(t *testing.T) {
 // optionStructs finds the exported structs with options. Applications and internal packages have their own rules.
 func optionStructs(t *testing.T, root string) (names []string) {
 	t.Helper()
-	outside := []string{"bench", "cmd", "desk", "deploy", "docs", "dubbo", "examples", "internal", "scripts", "testdata", "deskmetrics", "config", "etcd", "zookeeper"} // dubbo, etcd and zookeeper are modules that this one cannot name
+	outside := []string{"bench", "cmd", "desk", "deploy", "docs", "dubbo", "examples", "internal", "otel", "scripts", "testdata", "deskmetrics", "config", "etcd", "zookeeper"} // dubbo, etcd, otel and zookeeper are modules that this one cannot name
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Context is the part of a request's context that HTTP of every version has in common. The protocol's own type embeds it
@@ -16,6 +17,7 @@ import (
 type Context struct {
 	Conn  *eddy.Conn
 	Place *executor.Place // for Wait
+	Trace *trace.Request  // nil without a Recorder
 
 	end atomic.Pointer[contextEnd] // nil before the first use
 }
@@ -81,6 +83,11 @@ func (c *Context) Value(key any) any {
 		return net.TCPAddrFromAddrPort(c.Conn.LocalAddr())
 	case placeKey{}:
 		return c.Place
+	}
+	if c.Trace != nil {
+		if v := c.Trace.Value(key); v != nil {
+			return v
+		}
 	}
 	if e := c.end.Load(); e != nil && e != canceled {
 		return e.Value(key)

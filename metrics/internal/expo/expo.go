@@ -72,6 +72,15 @@ func (s *Scrape) PutHistogram(f *Family, count uint64, sum float64, upto map[flo
 	s.to <- prometheus.MustNewConstHistogram(f.desc, count, sum, upto, labels...)
 }
 
+// PutExemplars is PutHistogram with an exemplar for each bucket that has one.
+func (s *Scrape) PutExemplars(f *Family, count uint64, sum float64, upto map[float64]uint64, exemplars []prometheus.Exemplar, labels ...string) {
+	h := prometheus.MustNewConstHistogram(f.desc, count, sum, upto, labels...)
+	if len(exemplars) > 0 {
+		h = prometheus.MustNewMetricWithExemplars(h, exemplars...)
+	}
+	s.to <- h
+}
+
 // Column is a family with the function that finds its value in a snapshot.
 type Column[S any] struct {
 	*Family
