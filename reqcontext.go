@@ -287,11 +287,15 @@ func (l *loop) traceOf(c *Conn) context.Context {
 // traceOver clears the loop's trace after a message or a task.
 func (l *loop) traceOver() {
 	if l.inHand.tracing.conn != nil {
-		if m := l.inHand.tracing.came; m != nil {
-			m.left()
-		}
-		l.inHand.tracing = loopTrace{}
+		l.clearTrace()
 	}
+}
+
+func (l *loop) clearTrace() {
+	if m := l.inHand.tracing.came; m != nil {
+		m.left()
+	}
+	l.inHand.tracing = loopTrace{}
 }
 
 // traced is a message with its trace, on the way from its handler to another executor.

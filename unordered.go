@@ -167,7 +167,7 @@ func (m *loose) finish() {
 	c, s := m.ctx.conn, m.strand
 	m.endRequest()
 	if m.trace != nil {
-		left(m.trace, c)
+		left(m.trace, c) // before leave, which gives m to another message
 	}
 	end, over := s.crowd.Load().leave(m)
 	s.dismissLate()
