@@ -17,11 +17,17 @@ import (
 // Disk is a small disk with a database on it, whose tables fail to grow when it is full. The server's log is elsewhere.
 type Disk struct{ URL, dir string }
 
-// OnDisk returns an empty database on a disk of so many bytes, which the end of the test removes. A test is skipped where it may not mount a disk, unless EDDY_REQUIRE names
+// OnDisk returns an empty database on a disk of so many bytes, which the end of the test removes. Its server is its own: one whose disk is full makes no checkpoint, which
+// others need to create databases. A test is skipped where it may not mount a disk, unless EDDY_REQUIRE names
 // mount.
 func OnDisk(t testing.TB, size int64) *Disk {
 	t.Helper()
-	s := take(t)
+	s := start(t, installed(t), "")
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	name := "s" + strconv.FormatInt(names.Add(1), 10)
 	d := &Disk{dir: filepath.Join(s.dir, name)}
 	if err := s.mount(d.dir, size); err != nil {
