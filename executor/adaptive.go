@@ -51,8 +51,8 @@ type adaptive struct {
 	refused  []refusal // to be told without the lock
 	waited   error     // answers of the moment
 	hopeless error
-	low      error
-	floor    atomic.Int32 // least class that is taken
+	floor    limit.Class // least one that is taken
+	low      error       // answer to those below
 	shed     atomic.Uint64
 	after    atomic.Int64 // advice of the moment, as a time.Duration
 }
@@ -64,8 +64,7 @@ type refusal struct {
 
 // newAdaptive checks the options of an adaptive pool.
 func newAdaptive(o *Options) (*adaptive, error) {
-	a := &adaptive{o: *o.Adaptive}
-	a.floor.Store(int32(limit.Sheddable))
+	a := &adaptive{o: *o.Adaptive, floor: limit.Sheddable}
 	if a.o.MaxWait == 0 {
 		a.o.MaxWait = DefaultMaxWait
 	}
@@ -87,9 +86,13 @@ func newAdaptive(o *Options) (*adaptive, error) {
 
 // RefuseBelow makes an adaptive pool refuse Sheddables of classes below c, whatever room there is. limit.Sheddable ends that. Other pools ignore it. Any goroutine.
 func (p *Pool) RefuseBelow(c limit.Class) {
-	if p.adaptive != nil {
-		p.adaptive.floor.Store(int32(c))
+	if p.adaptive == nil {
+		return
 	}
+	p.mu.Lock()
+	p.adaptive.floor = c
+	p.answers()
+	p.mu.Unlock()
 }
 
 // RetryAfter returns when a request that the pool has refused may be tried again, as the pool sees it at this moment; 0 if the pool is not adaptive. Any goroutine.
@@ -107,9 +110,15 @@ func (p *Pool) adapt(now time.Time) {
 	for _, w := range p.dropIdle(min(p.staff.live-p.o.Workers, len(p.staff.idle))) {
 		w.next <- false // has room
 	}
-	after := a.retryAfter(p.queue.len(), now)
+	a.after.Store(int64(a.retryAfter(p.queue.len(), now)))
 	a.offered, a.set = 0, now
-	a.after.Store(int64(after))
+	p.answers()
+}
+
+// answers makes what is told to those who are refused, until the next change. p.mu is held.
+func (p *Pool) answers() {
+	a := p.adaptive
+	after := time.Duration(a.after.Load())
 	full := *p.full
 	full.RetryAfter = after
 	p.full = &full
@@ -118,14 +127,14 @@ func (p *Pool) adapt(now time.Time) {
 	}
 	a.waited = answer("the wait for a worker, in milliseconds,", int(a.o.MaxWait.Milliseconds()))
 	a.hopeless = answer("the time until the answer would come, in milliseconds,", int(a.c.Mean().Milliseconds()))
-	a.low = answer("the least rank of the classes that are taken", int(a.floor.Load())-int(limit.Sheddable))
+	a.low = answer("the least rank of the classes that are taken", a.floor.Rank())
 }
 
 // retryAfter is how long it takes to serve what waits, longer by as much as more comes than is served.
 func (a *adaptive) retryAfter(waiting int, now time.Time) time.Duration {
 	rate, passed := a.c.Rate(), now.Sub(a.set).Seconds()
 	if rate == 0 || passed <= 0 {
-		return a.o.MaxWait
+		return min(a.o.MaxWait, mostRetry)
 	}
 	over := max(float64(a.offered)/passed/rate, 1)
 	after := time.Duration((float64(waiting)/rate + a.o.MaxWait.Seconds()) * over * float64(time.Second))
@@ -138,7 +147,7 @@ func (p *Pool) admits(r Runner) error {
 	a.offered++
 	s, ok := r.(Sheddable)
 	switch {
-	case ok && int32(s.Class()) < a.floor.Load():
+	case ok && s.Class() < a.floor:
 		p.counts.rejected.Add(1)
 		return a.low
 	case p.room():

@@ -212,14 +212,15 @@ func TestRefuseBelow(t *testing.T) {
 	p := newPool(t, Options{Workers: 4, Adaptive: &Adaptive{}})
 	p.RefuseBelow(limit.Critical)
 	var e ends
-	if err := p.Submit(e.request(1, limit.SheddablePlus)); !errors.Is(err, ErrRejected) {
+	if err := p.Submit(e.request(1, limit.SheddablePlus)); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "the least rank of the classes that are taken is at its limit of 2") {
 		t.Error(err)
 	}
 	submit(t, p, e.request(2, limit.Critical))
 	submit(t, p, runFunc(func() {}))
 	p.RefuseBelow(limit.Sheddable)
 	submit(t, p, e.request(3, limit.Sheddable))
-	if _, err := p.Shutdown(context.Background()); err != nil || len(e.ran) != 2 {
+	submit(t, p, e.request(5, limit.Class(99))) // is none, and as good as the highest
+	if _, err := p.Shutdown(context.Background()); err != nil || len(e.ran) != 3 {
 		t.Errorf("%v, ran %v", err, e.ran)
 	}
 	fixed := newPool(t, Options{Workers: 1})

@@ -271,16 +271,17 @@ func (p *Pool) enqueue(r Runner) error {
 	if p.state != open {
 		return ErrClosed
 	}
-	if p.adaptive != nil {
-		if err := p.admits(r); err != nil {
-			return err
-		}
-	} else if !p.room() {
+	if p.adaptive == nil && !p.room() {
 		p.exhaust()
 		return p.refuse()
 	}
 	if !p.spacious() {
 		if err := p.refuseCrowd(r); err != nil {
+			return err
+		}
+	}
+	if p.adaptive != nil {
+		if err := p.admits(r); err != nil {
 			return err
 		}
 	}

@@ -141,3 +141,15 @@ func (f *Factory) refusal(st *stream, status int, text string) (*fields, []byte)
 	f.addFields(h, w.Fields)
 	return h, w.Body
 }
+
+// busy is the refusal of a request that its pool does not run.
+func (f *Factory) busy(st *stream) (*fields, []byte) {
+	head, body := f.refusal(st, http.StatusServiceUnavailable, busyText)
+	head.comeBack(st)
+	return head, body
+}
+
+// comeBack says when the pool of a request may have room.
+func (h *fields) comeBack(st *stream) {
+	h.list = append(h.list, hpack.HeaderField{Name: "retry-after", Value: httpserve.RetryAfter(st.to.Pool)})
+}

@@ -19,7 +19,7 @@ func (ex *exchange) serve() {
 	if ex.place.Crowded() {
 		ex.st.sc.f.stats.busy.Add(1)
 		if out.take(handler) {
-			head, body := ex.st.sc.f.refusal(ex.st, http.StatusServiceUnavailable, busyText)
+			head, body := ex.st.sc.f.busy(ex.st)
 			out.head(head)
 			out.end(body, nil, nil)
 		}

@@ -139,7 +139,7 @@ func (ex *exchange) Shed(error) {
 	st, f := ex.st, ex.st.sc.f
 	f.stats.busy.Add(1)
 	if st.out.take(handler) {
-		head, body := f.refusal(st, http.StatusServiceUnavailable, busyText)
+		head, body := f.busy(st)
 		if st.out.head(head); ex.w.isHead {
 			body = nil
 		}
@@ -195,7 +195,7 @@ func (sc *serverConn) answer(st *stream, status int, text string) {
 	}
 	head, body := sc.f.refusal(st, status, text)
 	if st.retryAfter {
-		head.list = append(head.list, hpack.HeaderField{Name: "retry-after", Value: httpserve.RetryAfter(st.to.Pool)})
+		head.comeBack(st)
 	}
 	if st.w.isHead {
 		body = nil

@@ -21,8 +21,8 @@ const Classes = 4
 
 var classNames = [Classes]string{"sheddable", "sheddable_plus", "critical", "critical_plus"}
 
-// Rank returns the class as a number from 0, the lowest.
-func (c Class) Rank() int { return int(c - Sheddable) }
+// Rank returns the class as a number from 0, the lowest, to Classes-1. What is no class has the rank of the nearest one.
+func (c Class) Rank() int { return int(min(max(c, Sheddable), CriticalPlus) - Sheddable) }
 
 // Valid reports whether c is one of the classes.
 func (c Class) Valid() bool { return c >= Sheddable && c <= CriticalPlus }

@@ -251,6 +251,9 @@ func TestClasses(t *testing.T) {
 	if zero != Critical {
 		t.Error("the zero class is not critical")
 	}
+	if Class(7).Rank() != Classes-1 || Class(-7).Rank() != 0 {
+		t.Error("a class that is none has a rank that is none")
+	}
 	if Class(7).Valid() || Class(7).String() != "class 7" {
 		t.Error(Class(7))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/limit"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // crowded returns a server of two services on an adaptive pool with one worker and room for one more call. Calls of "/low:" are sheddable. Its port trusts what calls
@@ -26,7 +27,11 @@ func crowded(t *testing.T, trusting bool) (s *Server, pool *executor.Pool, g *ga
 			t.Error(err)
 		}
 	})
-	s = newServer(t, ServerOptions{Isolation: PerService, Ports: []PortOptions{{TrustClass: trusting}}})
+	recorder, err := trace.New(trace.Options{Sample: 1}) // a request that is recorded has its class, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = newServer(t, ServerOptions{Isolation: PerService, Ports: []PortOptions{{TrustClass: trusting, Trace: recorder}}})
 	for key, o := range map[string][]RegisterOption{"/low:": {Class(limit.Sheddable)}, "/plain:": nil} {
 		if err := s.Register(holding(t, key, g), append(o, WithPool(pool))...); err != nil {
 			t.Fatal(err)
@@ -77,7 +82,7 @@ func TestClassesOfCalls(t *testing.T) {
 					want = "plain"
 				}
 				var e *Error
-				if refused.who != want || !errors.Is(refused.err, ErrBusy) || !errors.As(refused.err, &e) || e.RetryAfter <= 0 {
+				if refused.who != want || !errors.Is(refused.err, ErrBusy) || !errors.As(refused.err, &e) || e.RetryAfter != 10*time.Second {
 					t.Errorf("%s was refused with %v, want %s", refused.who, refused.err, want)
 				}
 				close(g.open)

@@ -66,8 +66,8 @@ func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 
 // class returns how much a request matters. Any goroutine.
 func (p *port) class(f *frame.Frame) limit.Class {
-	t, ok := f.Tag.(*target)
-	if !ok {
+	t := targetOf(f)
+	if t == nil {
 		return limit.Critical
 	}
 	if p.o.TrustClass {

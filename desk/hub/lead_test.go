@@ -6,9 +6,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/lease"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlstore/sqlitetest"
 )
+
+// holdTurns is a lease that the test gives out for the time of a context, and is told the end of the work.
+func holdTurns(begin <-chan context.Context, ended chan<- struct{}) lease.Hold {
+	return func(ctx context.Context, work func(context.Context)) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case turn := <-begin:
+				work(turn)
+				ended <- struct{}{}
+			}
+		}
+	}
+}
 
 // TestGraceBeginsWithTheLead: while no server leads, because none has a database, agents cannot come back. They do not lose their chats when one leads again, but
 // after the grace from then on.
@@ -18,18 +34,7 @@ func TestGraceBeginsWithTheLead(t *testing.T) {
 	sqlitetest.Prepare(t, path)
 	c := newAlarmClock()
 	r := beginRig(&rig{t: t, path: path, many: true, o: Options{
-		Limits: testLimits(), Now: c.now, After: c.after,
-		Hold: func(ctx context.Context, work func(context.Context)) {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case turn := <-begin:
-					work(turn)
-					ended <- struct{}{}
-				}
-			}
-		},
+		Limits: testLimits(), Now: c.now, After: c.after, Hold: holdTurns(begin, ended),
 	}})
 	account := r.account("lin", 10)
 	lin := r.agentClient(account)

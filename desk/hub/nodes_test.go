@@ -377,22 +377,12 @@ func TestElsewhereIsThere(t *testing.T) {
 
 // TestRoutesOnlyWhileItLeads: a server gives chats out only while it holds the lease for that.
 func TestRoutesOnlyWhileItLeads(t *testing.T) {
-	begin, ended := make(chan context.Context), make(chan struct{})
+	begin, ended := make(chan context.Context), make(chan struct{}, 1)
 	path := filepath.Join(t.TempDir(), "desk.db")
 	sqlitetest.Prepare(t, path)
 	r := beginRig(&rig{t: t, path: path, many: true, o: Options{
 		Limits: testLimits(), Routing: store.GroupSettings{Strategy: store.LeastBusy},
-		Hold: func(ctx context.Context, work func(context.Context)) {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case turn := <-begin:
-					work(turn)
-					ended <- struct{}{}
-				}
-			}
-		},
+		Hold: holdTurns(begin, ended),
 	}})
 	account := r.account("lin", 10)
 	r.ok(r.agentClient(account).Connected(r.ctx))
