@@ -348,6 +348,7 @@ func (d *Desk) Close() error {
 
 func (d *Desk) end(ctx context.Context) {
 	drain := []error{d.hub.Shutdown(ctx)}
+	d.front.Farewell(ctx)
 	drained, closed := d.endNative(ctx)
 	drain = append(drain, drained)
 	if d.server != nil {

@@ -302,23 +302,20 @@ func TestDrainOfPolls(t *testing.T) {
 	s.asked(p, http.StatusOK, "POST", "?n=1", hello(s.visitor()))
 	s.until(p, 0, "welcome")
 	ended := make(chan error, 1)
+	go func() { ended <- s.desk.Shutdown(s.ctx) }()
 	byes := 0
-	go func() {
-		for {
-			data, err := p.Read(s.ctx)
-			if strings.Contains(string(data), `"bye"`) {
-				byes++
-			}
-			if err != nil {
-				ended <- err
-				return
-			}
+	var data []byte
+	var err error
+	for ; err == nil; data, err = p.Read(s.ctx) {
+		if strings.Contains(string(data), `"bye"`) {
+			byes++
+			testkit.Eventually(t, "the session is over while the client is between two polls", func() bool { return s.desk.hub.Load().Customers == 0 })
 		}
-	}()
-	s.ok(s.desk.Shutdown(s.ctx))
-	if err := testkit.Receive(t, "the end of the polls", ended); websocket.CloseStatus(err) != proto.CloseDraining || byes != 1 {
+	}
+	if websocket.CloseStatus(err) != proto.CloseDraining || byes != 1 {
 		t.Errorf("%v after %d byes", err, byes)
 	}
+	s.ok(testkit.Receive(t, "the end of the shutdown", ended))
 	if _, err := p.Ask(s.ctx, "GET", "?after=0", nil, nil); err == nil {
 		t.Error("a stopped server answers")
 	}

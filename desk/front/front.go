@@ -200,5 +200,8 @@ func (f *Front) Drain() {
 	}
 }
 
+// Farewell waits until clients by long poll have been told the end of their sessions. Call it when the hub has ended them.
+func (f *Front) Farewell(ctx context.Context) { f.entry.polls.Drain(ctx) }
+
 // Close ends what Drain has left. Call it when no requests come any more.
 func (f *Front) Close() { f.entry.polls.Close() }

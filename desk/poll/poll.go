@@ -5,10 +5,13 @@ package poll
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,6 +27,7 @@ const (
 	Silence = hub.PingInterval + hub.PongTimeout
 
 	linger    = hub.PongTimeout      // how long the end of a session can be asked for
+	farewell  = 2 * time.Second      // how long Drain waits for that: a client between two polls comes at once
 	gather    = 5 * time.Millisecond // what comes together is answered together
 	batchSize = 64 << 10             // bytes of one answer, unless one event is larger
 )
@@ -102,14 +106,34 @@ func (t *Table) Len() int {
 	return len(t.all)
 }
 
+// Drain waits until the clients of all sessions that are over have been told so, for two seconds at most. Call it before the
+// server stops taking requests.
+func (t *Table) Drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	t.mu.Lock()
+	all := slices.Collect(maps.Values(t.all))
+	t.mu.Unlock()
+	for _, s := range all {
+		s.mu.Lock()
+		told := s.told
+		s.mu.Unlock()
+		if told == nil {
+			continue
+		}
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Close forgets all sessions. Polls that wait are answered. Open returns ErrOver from now on.
 func (t *Table) Close() {
 	t.mu.Lock()
 	t.over = true
-	all := make([]*Session, 0, len(t.all))
-	for _, s := range t.all {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Values(t.all))
 	t.mu.Unlock()
 	for _, s := range all {
 		s.Leave()
@@ -155,6 +179,7 @@ type Session struct {
 	due    time.Time // when timer is to do something
 	timer  *time.Timer
 	end    *End
+	told   chan struct{} // closed when an answer says the end, or nobody asks for it any more; nil while the session lives
 }
 
 // Send implements hub.Conn.
@@ -187,8 +212,18 @@ func (s *Session) Leave() {
 	s.finish(End{Code: 1000})
 	s.mu.Lock()
 	s.timer.Stop()
+	s.tell()
 	s.mu.Unlock()
 	s.table.forget(s)
+}
+
+// tell ends the wait of Drain for a session that is over. s.mu is held.
+func (s *Session) tell() {
+	select {
+	case <-s.told:
+	default:
+		close(s.told)
+	}
 }
 
 // finish ends the session, once.
@@ -198,7 +233,7 @@ func (s *Session) finish(end End) {
 		s.mu.Unlock()
 		return
 	}
-	s.end = &end
+	s.end, s.told = &end, make(chan struct{})
 	to, answer := s.to, s.answer()
 	s.wake(time.Now().Add(linger))
 	s.mu.Unlock()
@@ -323,6 +358,9 @@ func (s *Session) take() []byte {
 	end := s.end
 	if n < len(s.queue) {
 		end = nil // comes behind all events
+	}
+	if end != nil {
+		s.tell()
 	}
 	return batch(last, s.queue[:n], end)
 }

@@ -244,6 +244,41 @@ func TestEndComesBehindTheEvents(t *testing.T) {
 	})
 }
 
+// A server that ends waits until every client that is between two polls has heard of the end, and two seconds for one that does not ask.
+func TestDrainWaitsForThePollThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := fakes(0)
+		large := `"` + strings.Repeat("x", batchSize) + `"`
+		late, gone, lives := opened(t, table), opened(t, table), opened(t, table)
+		send(t, late, large, `2`)
+		late.Close(4000, "draining")
+		gone.Close(4000, "draining")
+		polls(t, lives, 0) // no end to be told
+		drained := make(chan time.Duration, 1)
+		drain := func() {
+			from := time.Now()
+			table.Drain(t.Context())
+			drained <- time.Since(from)
+		}
+		go drain()
+		time.Sleep(100 * time.Millisecond)
+		is(t, polls(t, late, 0), `1:[`+large+`];`) // the end comes behind all events
+		time.Sleep(100 * time.Millisecond)
+		is(t, polls(t, late, 1), `2:[2]!4000 draining;`)
+		gone.Leave()
+		if took := <-drained; took != 200*time.Millisecond {
+			t.Errorf("drained in %v", took)
+		}
+		silent := opened(t, table)
+		silent.Close(4000, "draining")
+		go drain()
+		if took := <-drained; took != farewell {
+			t.Errorf("drained in %v with a client that asks no more", took)
+		}
+		table.Close()
+	})
+}
+
 func TestRequestsWithCommandsRunOnceAndInOrder(t *testing.T) {
 	table, f := fakes(0)
 	defer table.Close()
