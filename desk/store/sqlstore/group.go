@@ -37,8 +37,8 @@ func (w *writer) commit(group []*op) {
 	if ok, held := w.failures.Allow(failureCounts); ok {
 		w.db.o.Logger.Error("store: transaction failed", "commands", len(group), "err", err, "held_back", held)
 	}
-	for _, o := range group {
-		o.out, o.fed = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}, nil
+	for _, o := range group { // the error may be about another one of them: it is told, and is none of the errors of this one
+		o.out, o.fed = store.Outcome{Err: fmt.Errorf("%w: %v", store.ErrUnavailable, err)}, nil
 	}
 }
 

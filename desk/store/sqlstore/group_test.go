@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,68 @@ var faults = map[string]func(*tx) (store.Outcome, error){
 	"conflict": func(t *tx) (store.Outcome, error) {
 		return store.Outcome{}, t.update(`UPDATE site SET name = name WHERE id = ?`, "of nobody")
 	},
+}
+
+// cutOff is a session that loses its connection when something is to be taken back.
+type cutOff struct{ session }
+
+var errCut = errors.New("cut off")
+
+func (c cutOff) exec(query string, args ...any) error {
+	if strings.HasPrefix(query, "ROLLBACK TO") {
+		return errCut
+	}
+	return c.session.exec(query, args...)
+}
+
+func (c cutOff) force(statement string) error {
+	if strings.HasPrefix(statement, "ROLLBACK TO") {
+		return errCut
+	}
+	return c.session.force(statement)
+}
+
+// TestRefusedAsTheConnectionIsLost: a command is refused, and the connection is lost before it has been taken back. None of the commands beside it
+// gets its refusal, which would be for good: all may be tried again.
+func TestRefusedAsTheConnectionIsLost(t *testing.T) {
+	r := newRig(t, Options{Logger: quiet})
+	testRefusedAndLost(t, r, func() (release func()) { return lockWriter(t, r.o.Path) })
+}
+
+// TestPostgresRefusedAsTheConnectionIsLost: as TestRefusedAsTheConnectionIsLost.
+func TestPostgresRefusedAsTheConnectionIsLost(t *testing.T) {
+	url := freshPostgres(t)
+	r := rigOn(t, onPostgres(t, Options{URL: url, BusyTimeout: far, Several: true, Logger: quiet}))
+	testRefusedAndLost(t, r, func() (release func()) { return lockPostgres(t, url) })
+}
+
+func testRefusedAndLost(t *testing.T, r *rig, lock func() (release func())) {
+	conv := r.open(true)
+	for name, refused := range map[string]*op{
+		"a change":  {run: func(*tx) (store.Outcome, error) { return store.Outcome{}, store.ErrConflict }},
+		"a message": {ahead: &appending{Append: text(conv.ID, r.contact.Actor(), "refused")}, run: faults["conflict"]},
+	} {
+		whole := func(t *tx) error { t.session = cutOff{t.session}; return nil }
+		if err := r.write(t.Context(), whole); err != nil {
+			t.Fatal(err)
+		}
+		results := make(chan store.Outcome, 4)
+		release := lock()
+		refused.done = func(out store.Outcome) { results <- out }
+		r.work.enqueue(refused, time.Now().Add(time.Minute))
+		r.Do(text(conv.ID, r.contact.Actor(), "behind "+name), time.Now().Add(time.Minute), refused.done)
+		release()
+		for range 2 {
+			if out := <-results; !errors.Is(out.Err, store.ErrUnavailable) || errors.Is(out.Err, store.ErrConflict) {
+				t.Errorf("%s: %v", name, out.Err)
+			}
+		}
+		mended := func(t *tx) error { t.session = t.session.(cutOff).session; return nil }
+		if err := r.write(t.Context(), mended); err != nil {
+			t.Fatal(err)
+		}
+		r.must(text(conv.ID, r.contact.Actor(), "behind "+name))
+	}
 }
 
 // testMessages runs messages, of which every seventh fails, in few transactions: some end with another command, some with a
