@@ -8,6 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/go-eddy/eddy/internal/version"
+	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
 // DefaultScrapes is the number of scrapes answered at the same time if HandlerOptions.Scrapes is 0.
@@ -15,7 +18,7 @@ const DefaultScrapes = 4
 
 // HandlerOptions configure Handler. The zero value is usable.
 type HandlerOptions struct {
-	Runtime bool         // adds the numbers of the Go runtime and of the process
+	Runtime bool         // adds the numbers of the Go runtime and of the process, and eddy_build_info
 	Scrapes int          // answered at the same time, further ones get 503; 0 = DefaultScrapes
 	Logger  *slog.Logger // for scrapes that fail; nil = slog.Default()
 }
@@ -35,7 +38,7 @@ func Handler(o HandlerOptions, from ...prometheus.Collector) (http.Handler, erro
 	}
 	registry := prometheus.NewRegistry()
 	if o.Runtime {
-		from = append(from[:len(from):len(from)], collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		from = append(from[:len(from):len(from)], program{}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
 	for _, c := range from {
 		if err := registry.Register(c); err != nil {
@@ -48,6 +51,23 @@ func Handler(o HandlerOptions, from ...prometheus.Collector) (http.Handler, erro
 		MaxRequestsInFlight: o.Scrapes,
 		EnableOpenMetrics:   true,
 	}), nil
+}
+
+// program is the collector of what the program was built from.
+type program struct{}
+
+//nolint:gochecknoglobals // never written
+var buildInfo = expo.Gauge("eddy_build_info", "Always 1, with what the program was built from.", "version", "commit", "go")
+
+func programFamilies() []*expo.Family { return []*expo.Family{buildInfo} }
+
+// Describe implements prometheus.Collector.
+func (program) Describe(to chan<- *prometheus.Desc) { expo.Describe(to, programFamilies()) }
+
+// Collect implements prometheus.Collector.
+func (program) Collect(to chan<- prometheus.Metric) {
+	v := version.Get()
+	expo.NewScrape(to).Put(buildInfo, 1, v.Version, v.Commit, v.Go)
 }
 
 // errorLog passes the errors of promhttp to a Logger.

@@ -185,6 +185,9 @@ func (h history) of(t *testing.T, expr parser.Expr) series {
 			maps.DeleteFunc(all, func(_ string, v float64) bool { return v <= n.Val })
 			return all
 		}
+		if e.Op == parser.MUL && e.VectorMatching.Card == parser.CardManyToOne {
+			return described(t, h.of(t, e.LHS), h.of(t, e.RHS), e.VectorMatching.Include)
+		}
 		return combine(t, e.Op, h.of(t, e.LHS), h.of(t, e.RHS))
 	}
 	t.Fatalf("the test does not know how to evaluate %T %s", expr, expr)
@@ -283,6 +286,30 @@ func combine(t *testing.T, op parser.ItemType, left, right series) series {
 			if _, ok := left[labels]; !ok {
 				all[labels] = r
 			}
+		}
+	}
+	return all
+}
+
+// described adds labels of the one series on the right, whose value is 1, to the series on the left: all are of one program.
+func described(t *testing.T, left, right series, names []string) series {
+	t.Helper()
+	all := series{}
+	for written, one := range right {
+		if len(right) != 1 || one != 1 {
+			t.Fatalf("%v describes a program", right)
+		}
+		about := pairs(written)
+		for labels, v := range left {
+			with := pairs(labels)
+			for _, n := range names {
+				with[n] = about[n]
+			}
+			var b []string
+			for _, n := range slices.Sorted(maps.Keys(with)) {
+				b = append(b, fmt.Sprintf("%s=%q", n, with[n]))
+			}
+			all["{"+strings.Join(b, ",")+"}"] = v
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"io"
 	"net/netip"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/internal/version"
 	"github.com/go-eddy/eddy/metrics/internal/expotest"
 )
 
@@ -102,11 +104,11 @@ func TestOperatorsQuestions(t *testing.T) {
 	edge := newSite(t, &eddy.Server{MaxConns: 4, Watermarks: eddy.Watermarks{Low: 1 << 10, High: 64 << 10, Max: 128 << 10}})
 	bulk := newSite(t, &eddy.Server{WriteTimeout: 100 * time.Millisecond})
 	c := collecting(t, Server("edge", edge.Server), Server("bulk", bulk.Server))
-	h := history{scrape(t, c)}
+	h := history{scrape(t, c, program{})}
 	edge.polite("acme", 2) // an hour as it should be
 	edge.wrong("bolt", 1)
 	bulk.polite("acme", 1)
-	h = append(h, scrape(t, c))
+	h = append(h, scrape(t, c, program{}))
 
 	edge.polite("acme", 5) // and one with a bit of everything
 	edge.wrong("bolt", 4)  // it has deployed a new client
@@ -128,7 +130,7 @@ func TestOperatorsQuestions(t *testing.T) {
 		dial(t, edge.addr)
 	}
 	edge.ends(eddy.CloseAdmissionRejected, 6)
-	h = append(h, scrape(t, c))
+	h = append(h, scrape(t, c, program{}))
 
 	const ends = 5 + 4 + 1 + 6
 	for _, q := range []struct {
@@ -145,6 +147,7 @@ func TestOperatorsQuestions(t *testing.T) {
 		{"Does overload refuse connections?", 0, series{`{cause="max_conns",server="edge"}`: 6}},
 		{"Did protocol errors come with the deployment?", 0, series{`{server="edge"}`: 3, `{server="bulk"}`: 0}},
 		{"Did protocol errors come with the deployment?", 1, series{`{server="edge",tenant="bolt"}`: 4}},
+		{"Did protocol errors come with the deployment?", 2, series{fmt.Sprintf(`{reason="frame_too_large",version=%q}`, version.Get().Version): 4}},
 		{"Whose writes time out?", 0, series{`{server="bulk",tenant="dyno"}`: 2, `{server="bulk",tenant="echo"}`: 1}},
 		{"Whose writes time out?", 1, series{`{network="127.0.0.0/24",server="bulk"}`: 3}},
 	} {
