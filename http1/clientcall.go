@@ -81,7 +81,9 @@ func (c *call) check() error {
 		return fmt.Errorf("http1: unsupported scheme %q", r.URL.Scheme)
 	}
 	if c.key.secure && t.Secure == nil {
-		return ErrNoTLS
+		if err := t.tls.prepare(t); err != nil {
+			return err
+		}
 	}
 	c.key.addr = withPort(r.URL)
 	if t.Proxy != nil {

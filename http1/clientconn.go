@@ -128,7 +128,7 @@ func (cc *clientConn) secure() {
 	err := p.Remove(clientName)
 	if err == nil {
 		name, _, _ := splitTarget(cc.key.addr)
-		err = cc.t.Secure(p, name, cc.secured)
+		err = cc.t.secure()(p, name, cc.secured)
 	}
 	if err == nil {
 		err = p.Add(clientName, cc)

@@ -2,6 +2,7 @@ package http1
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,12 +52,17 @@ type Transport struct {
 	// goroutine and has to end with ctx. An error ends the request. nil = the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Secure adds to p the handlers that speak TLS to the named server, for https; the transport adds its own behind them.
-	// ready must be called once, on the loop, when the handshake has succeeded or failed. Secure runs on the loop. Without
-	// Secure, requests for https URLs fail with ErrNoTLS.
+	// TLS configures https; nil = the certificates that the system trusts, TLS 1.2 or later. Handshakes run on a pool of the
+	// Transport. Do not change the config afterwards.
+	TLS *tls.Config
+
+	// Secure takes the place of TLS. It adds to p the handlers that speak TLS to the named server, such as those of tlsx.Secure
+	// on a pool of one's own; the transport adds its own behind them. ready must be called once, on the loop, when the handshake
+	// has succeeded or failed. Secure runs on the loop.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 
 	run   transportRun
+	tls   transportTLS
 	conns transportConns
 }
 
@@ -94,8 +100,6 @@ type TransportStats struct {
 }
 
 var (
-	// ErrNoTLS is the error of a request for an https URL on a Transport without Secure.
-	ErrNoTLS = errors.New("http1: the Transport has no TLS: set Secure")
 	// ErrTransportClosed is the error of requests after Close, and of those that Close ends.
 	ErrTransportClosed = errors.New("http1: the Transport is closed")
 	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a connection.
@@ -252,6 +256,7 @@ func (t *Transport) Close() error {
 	if t.Group == nil {
 		err = errors.Join(err, t.run.group.Close())
 	}
+	t.tls.close()
 	return err
 }
 

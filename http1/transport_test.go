@@ -961,9 +961,6 @@ func TestTransportCallbacks(t *testing.T) {
 	if o := ask("GET", "http://name.invalid/", "", 3); o.err == nil {
 		t.Errorf("%+v", o)
 	}
-	if err := tr.Do(request(t, "GET", "https://a/", nil), func(*http.Response, error) { t.Error("called") }); !errors.Is(err, ErrNoTLS) {
-		t.Errorf("https: %v", err)
-	}
 }
 
 // Requests that cannot be sent are refused before anything is.
