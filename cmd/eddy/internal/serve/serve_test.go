@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -143,6 +144,32 @@ func TestMaxConns(t *testing.T) {
 		}
 	}
 	p.Stop()
+}
+
+// TestRefusalsAreTold: a server without room says so in the words of its protocol, and when to come back.
+func TestRefusalsAreTold(t *testing.T) {
+	const line, frame, get = "busy: the server takes no more connections: max_conns; try again in 1s\n", "the server takes no more connections: max_conns", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+	inMillis := func(ms uint32) string { return string(binary.BigEndian.AppendUint32(nil, ms)) }
+	for name, want := range map[string]struct{ ask, begins, has, ends string }{
+		"echo":  {"", line, "", ""},
+		"line":  {"", line, "", ""},
+		"lanes": {"", line, "", ""},
+		"frame": {"", "\xed\xd1\x01", inMillis(1000), frame},
+		"rpc":   {"", "\xed\xd1\x01", inMillis(50), frame},
+		"http":  {get, "HTTP/1.1 503 Service Unavailable\r\n", "\r\nRetry-After: 1\r\n", "the server is busy\n"},
+		"ws":    {get, "HTTP/1.1 503 Service Unavailable\r\n", "\r\nRetry-After: 1\r\n", "the server is busy\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := cmdtest.StartServer(t, "serve", name, "--addr", "127.0.0.1:0", "--max-conns", "1")
+			first := cmdtest.Connect(t, p.Addr) // accepted before the next one, of the same listener
+			got := cmdtest.Talk(t, p.Addr, want.ask)
+			if !strings.HasPrefix(got, want.begins) || !strings.Contains(got, want.has) || !strings.HasSuffix(got, want.ends) {
+				t.Errorf("told %q", got)
+			}
+			first.Close()
+			p.Stop()
+		})
+	}
 }
 
 // TestIdleTimeout: with --idle-timeout a silent client's connection ends, in servers whose protocol has no limit of its own.
