@@ -90,7 +90,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.req.Body = http.NoBody
 	ex.w.init(ex)
 	to := sc.f.route(ex.req)
-	ex.to = to
+	ex.to, ex.ctx.Class = to, to.Class
 	if h.hasBody() {
 		if err := ex.initBody(h, to); err != nil {
 			ex.ctx.Cancel()

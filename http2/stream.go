@@ -110,7 +110,7 @@ func (sc *serverConn) begin(st *stream, head *requestHead) *ConnError {
 		}
 		to = sc.f.route(st.req)
 	}
-	st.to = to
+	st.to, st.ctx.Class = to, to.Class
 	most := sc.f.opts.MaxBody
 	if head.method == http.MethodConnect {
 		most, to.Await = -1, 0 // a tunnel

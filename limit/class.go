@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	"fmt"
 	"slices"
 )
@@ -45,4 +46,20 @@ func ParseClass(name string) (c Class, ok bool) {
 		return Critical, false
 	}
 	return Sheddable + Class(i), true
+}
+
+// ContextKey is the key of the Class among the values of a context, for those who implement contexts.
+type ContextKey struct{}
+
+// ContextWith returns a context whose calls to other servers have the class.
+func ContextWith(ctx context.Context, c Class) context.Context {
+	return context.WithValue(ctx, ContextKey{}, c)
+}
+
+// FromContext returns the class of the request that a context belongs to, Critical and false if it says nothing.
+func FromContext(ctx context.Context) (c Class, ok bool) {
+	if c, ok = ctx.Value(ContextKey{}).(Class); !ok {
+		return Critical, false
+	}
+	return c, true
 }

@@ -106,7 +106,7 @@ func (cl *GRPCClient) fields(dst []hpack.HeaderField, in *grpcInput, m *grpcMeth
 	default: // hardly the same twice, so no table remembers it
 		list = append(list, hpack.HeaderField{Name: "grpc-timeout", Value: string(grpcwire.AppendTimeout(nil, in.left)), Sensitive: true})
 	}
-	return appendPairs(list, in.o.meta), nil
+	return appendPairs(list, withClass(in.ctx, in.o.meta)), nil
 }
 
 // until sets the deadline of the call: that of its context, or the timeout if that ends before; 0 and less are none. own

@@ -231,7 +231,7 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 	if c.due, err = cl.dueTime(ctx, o.timeout); err != nil {
 		return refuse(err)
 	}
-	if err := c.encode(o.meta, req, cl.o.MaxPayload); err != nil {
+	if err := c.encode(withClass(ctx, o.meta), req, cl.o.MaxPayload); err != nil {
 		return nil, err
 	}
 	made = true

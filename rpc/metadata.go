@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"context"
 	"iter"
 
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
@@ -35,6 +37,18 @@ func (m Metadata) Values(key string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// withClass adds the class of the request that a call is made for, unless the call says one or nobody has said that it is not Critical.
+func withClass(ctx context.Context, m Metadata) Metadata {
+	c, _ := limit.FromContext(ctx)
+	if c == limit.Critical {
+		return m
+	}
+	if _, said := m.Get(limit.Field); said {
+		return m
+	}
+	return append(m[:len(m):len(m)], Pair{limit.Field, c.String()})
 }
 
 // metadataOf returns copies of the pairs of a prefix, nil for none.

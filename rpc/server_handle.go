@@ -128,19 +128,23 @@ func timeout(f *frame.Frame) time.Duration {
 }
 
 // callValue implements the values of a call's context.
-func callValue(f *frame.Frame, key any) any {
-	if _, ok := key.(callKey); !ok {
+func (p *port) callValue(f *frame.Frame, key any) any {
+	switch key.(type) {
+	case limit.ContextKey:
+		return p.class(f)
+	case callKey:
+	default:
 		return nil
 	}
 	t := targetOf(f)
 	if t == nil {
 		return nil
 	}
-	p, err := payload.ParsePrefix(f.Payload)
+	head, err := payload.ParsePrefix(f.Payload)
 	if err != nil {
 		return nil
 	}
-	return t.info(f, &p)
+	return t.info(f, &head)
 }
 
 // info returns what is known of a call of the target.

@@ -142,7 +142,7 @@ func (p *port) build() error {
 		Route:       p.route,
 		Class:       p.class,
 		Done:        done,
-		Value:       callValue,
+		Value:       p.callValue,
 		Append:      p.srv.handle,
 		Timeout:     timeout,
 		Ordering:    p.o.Ordering,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/trace"
 )
 
@@ -18,6 +19,7 @@ type Context struct {
 	Conn  *eddy.Conn
 	Place *executor.Place // for Wait
 	Trace *trace.Request  // nil without a Recorder
+	Class limit.Class
 
 	end atomic.Pointer[contextEnd] // nil before the first use
 }
@@ -83,6 +85,8 @@ func (c *Context) Value(key any) any {
 		return net.TCPAddrFromAddrPort(c.Conn.LocalAddr())
 	case placeKey{}:
 		return c.Place
+	case limit.ContextKey{}:
+		return c.Class
 	}
 	if c.Trace != nil {
 		if v := c.Trace.Value(key); v != nil {

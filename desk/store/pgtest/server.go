@@ -30,7 +30,7 @@ import (
 const programs = "/usr/lib/postgresql/*/bin"
 
 // run starts a server whose data is in $2, and ends it when nothing can come from standard input any more, also because
-// whoever started it is gone. With $4, the folder of another server's socket, it becomes the standby of that one.
+// whoever started it is gone, and its data with it. With $4, the folder of another server's socket, it becomes the standby of that one.
 const run = `set -e
 if [ "$4" ]; then
 	"$1/pg_basebackup" -h "$4" -U eddy -D "$2/data" -R -c fast --no-sync >"$2/log" 2>&1
@@ -39,7 +39,7 @@ else
 fi
 "$1/pg_ctl" -D "$2/data" -l "$2/log" -s -w -o "$3" start
 cat >/dev/null
-[ ! -f "$2/data/postmaster.pid" ] || "$1/pg_ctl" -D "$2/data" -s -w -m fast stop
+[ ! -f "$2/data/postmaster.pid" ] || "$1/pg_ctl" -D "$2/data" -s -w -m immediate stop
 rm -rf "$2"`
 
 // settings are those of the server, which has only a socket and need not outlast the machine.
