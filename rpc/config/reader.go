@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/go-eddy/eddy/internal/nearest"
 )
 
 // Error is one thing that is wrong in a file, and where.
@@ -20,7 +22,14 @@ type Error struct {
 	Key     string // the path to it, such as protocols.frame.threads; "" for what concerns the file
 	Value   string // as it stands in the file, cut when long; "" where there is none
 	Problem string // what is wrong: the limit, or what there is to choose from
+	Err     error  // ErrNotLinked, or nil
 }
+
+// ErrNotLinked is in the errors about a registry or protocol of a module that Engines does not have. Their text names the module.
+var ErrNotLinked = errors.New("config: the engine is not linked")
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Error implements error: "config: FILE:LINE: KEY: VALUE PROBLEM".
 func (e *Error) Error() string { return "config: " + e.text() }
@@ -42,16 +51,23 @@ const maxErrors = 20
 // reader walks the nodes of a file and collects what is wrong in it, instead of stopping at the first error.
 type reader struct {
 	file     string
+	engines  Engines
 	errs     []error
 	warnings []string
+	warned   map[string]bool // the reasons for which a key has no effect that were told, by its name
 }
 
 func (r *reader) full() bool { return len(r.errs) >= maxErrors }
 
 // fail notes an error. n is the node of the value, or of the key where the value does not matter.
 func (r *reader) fail(n *yaml.Node, key, value, format string, args ...any) {
+	r.note(&Error{Line: n.Line, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) note(e *Error) {
 	if !r.full() {
-		r.errs = append(r.errs, &Error{File: r.file, Line: max(n.Line, 1), Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
+		e.File, e.Line = r.file, max(e.Line, 1)
+		r.errs = append(r.errs, e)
 	}
 }
 
@@ -101,6 +117,7 @@ type field struct {
 	name  string
 	also  string // another spelling
 	old   string // a spelling that still works, with a warning
+	idle  string // why the key has no effect; then there is no parse
 	parse func(n *yaml.Node, key string)
 }
 
@@ -112,11 +129,7 @@ func (r *reader) fields(n *yaml.Node, path string, known []field) map[string]*ya
 			return name == f.name || f.also != "" && name == f.also || f.old != "" && name == f.old
 		})
 		if at < 0 {
-			names := make([]string, len(known))
-			for i, f := range known {
-				names[i] = f.name
-			}
-			r.fail(key, join(path, name), "", "is no key here: known are %s", strings.Join(names, ", "))
+			r.unknown(key, path, name, known)
 			return
 		}
 		f := known[at]
@@ -128,9 +141,47 @@ func (r *reader) fields(n *yaml.Node, path string, known []field) map[string]*ya
 			return
 		}
 		seen[f.name] = value
+		if f.idle != "" {
+			r.idle(key, join(path, name), name, f.idle)
+			return
+		}
 		f.parse(value, join(path, name))
 	})
 	return seen
+}
+
+// unknown refuses a key that is none, with the nearest that is one.
+func (r *reader) unknown(key *yaml.Node, path, name string, known []field) {
+	var names, all []string
+	for _, f := range known {
+		all = append(all, f.name)
+		if f.idle == "" {
+			names = append(names, f.name)
+		}
+	}
+	r.fail(key, join(path, name), "", "is no key here%s: known are %s", meant(name, all), strings.Join(names, ", "))
+}
+
+// meant asks for the name that was probably meant, if there is one.
+func meant(name string, known []string) string {
+	if len(name) > maxName {
+		return ""
+	}
+	if best := nearest.Name(name, slices.Clone(known)); best != "" {
+		return " (did you mean " + best + "?)"
+	}
+	return ""
+}
+
+// idle warns of a key without effect, once for each name and reason.
+func (r *reader) idle(key *yaml.Node, path, name, why string) {
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	if !r.warned[name+why] {
+		r.warned[name+why] = true
+		r.warn(key, path, "has no effect: %s", why)
+	}
 }
 
 // pairs reads a mapping and refuses keys that are there twice.
@@ -162,9 +213,11 @@ func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Nod
 	}
 }
 
+// maxName bounds the names of keys that are shown as they are.
+const maxName = 60
+
 func join(path, name string) string {
-	const longest = 60
-	if len(name) > longest || !printable(name) {
+	if len(name) > maxName || !printable(name) {
 		name = quoted(name)
 	}
 	if path == "" {
