@@ -53,12 +53,17 @@ func (b *blocks) take(s setting) {
 		b.r.fail(at, shownKey(s.key()), "", "is no key here%s: known are dubbo, and those of Spring without effect", meant(root, append([]string{"dubbo"}, springRoots...)))
 		return
 	case len(s.path) == 1:
-		if s.value.Tag != "!!null" {
+		if !nothing(s.value) {
 			b.r.fail(s.value, "dubbo", shown(s.value), "is no mapping of keys to values")
 		}
 		return
 	}
 	b.section(s, at)
+}
+
+// nothing reports whether a value is none, or a mapping without keys.
+func nothing(n *yaml.Node) bool {
+	return n.Tag == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0
 }
 
 // section puts a setting below dubbo into its block.
@@ -84,7 +89,7 @@ func (b *blocks) section(s setting, at *yaml.Node) {
 		return
 	}
 	if len(s.path) <= depth { // the block itself, without a key
-		if s.value.Tag != "!!null" && !(s.value.Kind == yaml.MappingNode && len(s.value.Content) == 0) {
+		if !nothing(s.value) {
 			b.r.fail(s.value, shownKey(s.key()), shown(s.value), "is no mapping of keys to values")
 		} else if len(s.path) == depth {
 			b.block(kind, s, depth)
@@ -284,21 +289,23 @@ func (p *protocol) setWire(r *reader, at *yaml.Node, name string) {
 		return
 	}
 	p.firstPort = portDubbo
-	known := []string{"tri", "grpc", "frame"}
+	known := []string{"dubbo", "tri", "grpc", "frame"}
 	for i := range r.engines.Wires {
 		if r.engines.Wires[i].Name == name {
 			p.wire = &r.engines.Wires[i]
 			return
 		}
-		known = append(known, r.engines.Wires[i].Name)
+		if other := r.engines.Wires[i].Name; other != "dubbo" {
+			known = append(known, other)
+		}
 	}
 	key := join(p.path, "name")
 	if name == "dubbo" {
 		r.note(&Error{Line: at.Line, Key: key, Value: quoted(name), Err: ErrNotLinked,
-			Problem: "is of an engine that is not linked: give the program dubbo.Wire() of github.com/go-eddy/eddy/rpc/dubbo. Without it there are " + strings.Join(known, ", ")})
+			Problem: "is of an engine that is not linked: give the program dubbo.Wire() of github.com/go-eddy/eddy/rpc/dubbo. Without it there are " + strings.Join(known[1:], ", ")})
 		return
 	}
-	r.fail(at, key, quoted(name), "is no protocol here%s: known are %s", meant(name, append(slices.Clone(known), "dubbo")), strings.Join(append(known, "dubbo"), ", "))
+	r.fail(at, key, quoted(name), "is no protocol here%s: known are %s", meant(name, known), strings.Join(known, ", "))
 }
 
 // bean notes a bean of a file of XML, which a service may have for an executor. It is a pool if it has the properties of one.

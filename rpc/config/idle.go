@@ -11,12 +11,12 @@ import (
 // Keys of Dubbo that have no effect here, by the reason, which is told once for each. docs/rpc.md lists them.
 var (
 	idleApplication = map[string]string{
-		"is for those who look into Dubbo's tools":                                       "id owner organization architecture environment version",
+		"it is for those who look into Dubbo's tools":                                    "id owner organization architecture environment version",
 		"log lines go to the program's logger":                                           "logger",
 		"classes are not compiled":                                                       "compiler",
 		"metadata is not published: the services of a port are listed by its reflection": "metadata-type metadata-service-port metadata-service-protocol publish-interface publish-instance",
 		"services are registered by interface, which consumers of Dubbo 2 and 3 find":    "register-mode",
-		"the operator's page takes the place of QoS: --operator of the command":          "qos-enable qos.enable qos-host qos.host qos-port qos.port qos-accept-foreign-ip qos.accept.foreign.ip qos-check qos-anonymous-access-permission-level",
+		"the operator's page takes the place of QoS: --admin of the command":             "qos-enable qos.enable qos-host qos.host qos-port qos.port qos-accept-foreign-ip qos.accept.foreign.ip qos-check qos-anonymous-access-permission-level",
 		"the time for a shutdown is that of the call of Shutdown, or of the command":     "shutwait",
 		"the host of each protocol says so":                                              "hostname",
 		"each service says its protocols":                                                "protocol",
@@ -63,7 +63,7 @@ var (
 		"module": "it is for those who look into Dubbo's tools", "modules": "it is for those who look into Dubbo's tools",
 		"monitor": "numbers are those of /metrics", "metrics": "numbers are those of /metrics", "tracing": "traces are those of the module otel",
 		"scan": "services are given by the program", "annotation": "services are given by the program", "config": "the configuration is this file",
-		"cloud": "it is for Spring", "labels": "it is for Dubbo's routing", "qos": "the operator's page takes the place of QoS: --operator of the command",
+		"cloud": "it is for Spring", "labels": "it is for Dubbo's routing", "qos": "the operator's page takes the place of QoS: --admin of the command",
 	}
 	refusedSections = map[string]string{
 		"ssl":  "TLS is not read from the file: set PortOptions.Front, or --tls-cert and --tls-key of the command",

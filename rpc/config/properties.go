@@ -12,7 +12,7 @@ import (
 func (r *reader) properties(data []byte) *document {
 	return r.settings(func(take func(setting)) {
 		lines := strings.Split(strings.TrimPrefix(string(data), "\ufeff"), "\n")
-		for i := 0; i < len(lines) && !r.full(); i++ {
+		for i := 0; i < len(lines) && !r.full() && r.keys <= maxSettings; i++ {
 			first, text := i+1, strings.TrimLeft(strings.TrimSuffix(lines[i], "\r"), " \t")
 			if text == "" || text[0] == '#' || text[0] == '!' {
 				continue
@@ -30,7 +30,7 @@ func (r *reader) properties(data []byte) *document {
 				r.fail(at, "", quoted(text), "has no key: write key=value")
 			case strings.Count(key, ".") >= maxDepth:
 				r.fail(at, quoted(key), "", "has more than %d parts", maxDepth)
-			default:
+			case r.room(at):
 				take(setting{strings.Split(key, "."), first, scalar(value, first)})
 			}
 		}

@@ -54,6 +54,7 @@ type reader struct {
 	engines  Engines
 	errs     []error
 	warnings []string
+	keys     int             // of a file of Dubbo's form
 	warned   map[string]bool // the reasons for which a key has no effect that were told, by its name
 }
 
@@ -191,7 +192,7 @@ func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Nod
 		return
 	}
 	lines := map[string]int{}
-	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !r.full() && r.keys <= maxSettings; i += 2 {
 		key := named(n.Content[i])
 		value := n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Value == "" || key.Tag == "!!merge" {

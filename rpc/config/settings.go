@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,6 +75,9 @@ func ofDubbo(root *yaml.Node) bool {
 // flatten takes the settings of a mapping. Keys may be paths themselves, as Spring has it.
 func (r *reader) flatten(n *yaml.Node, path []string, take func(setting)) {
 	r.pairs(n, strings.Join(path, "."), func(key, value *yaml.Node, name string) {
+		if !r.room(key) {
+			return
+		}
 		path := append(slices.Clone(path), strings.Split(name, ".")...)
 		switch {
 		case len(path) > maxDepth:
@@ -109,19 +113,20 @@ func scalar(text string, line int) *yaml.Node {
 // settings makes a document of the settings that each calls with.
 func (r *reader) settings(each func(take func(setting))) *document {
 	b := blocks{r: r}
-	count := 0
 	each(func(s setting) {
-		if count++; count > maxSettings {
-			if count == maxSettings+1 {
-				r.fail(s.value, "", "", "the file has more than %d keys", maxSettings)
-			}
-			return
-		}
 		if !r.placeholder(s.value, shownKey(s.key())) {
 			b.take(s)
 		}
 	})
 	return r.dubbo(&b)
+}
+
+// room counts a key, and refuses those beyond the bound. The keys of an alias count wherever it is used.
+func (r *reader) room(n *yaml.Node) bool {
+	if r.keys++; r.keys == maxSettings+1 {
+		r.errs = append(r.errs[:min(len(r.errs), maxErrors-1)], &Error{File: r.file, Line: max(n.Line, 1), Problem: fmt.Sprintf("the file has more than %d keys", maxSettings)})
+	}
+	return r.keys <= maxSettings
 }
 
 // placeholder refuses a value with a placeholder, and reports whether it has one.

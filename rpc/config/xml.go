@@ -28,7 +28,6 @@ type xmlReader struct {
 	b    blocks
 	dec  *xml.Decoder
 	open []element
-	keys int
 }
 
 // xml reads a file with Dubbo's elements, in Spring's beans or by themselves. There are no entities but XML's own, and no other file is read.
@@ -80,8 +79,10 @@ func (x *xmlReader) fatal(format string, args ...any) error {
 
 // start takes an element with its attributes.
 func (x *xmlReader) start(t xml.StartElement) error {
-	if x.keys += len(t.Attr) + 1; x.keys > maxSettings {
-		return x.fatal("the file has more than %d elements and attributes", maxSettings)
+	for range len(t.Attr) + 1 {
+		if !x.r.room(x.at()) {
+			return errors.Join(x.r.errs...)
+		}
 	}
 	if len(x.open) == maxDepth {
 		return x.fatal("there are more than %d elements in each other", maxDepth)
