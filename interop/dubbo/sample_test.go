@@ -20,6 +20,9 @@ type helloService struct{}
 // Reference implements dubbo-go's way to name a service.
 func (*helloService) Reference() string { return "org.apache.dubbo.config.spring.api.HelloService" }
 
+// SayHello is the method by which dubbo-go's client knows the service; it is called at ours.
+func (*helloService) SayHello(context.Context, string) (string, error) { return "", nil }
+
 // TestSampleIsCalledByDubboGo: the sample of Dubbo's documentation starts the command as it is printed, and dubbo-go's client calls a service of it by
 // both protocols.
 func TestSampleIsCalledByDubboGo(t *testing.T) {
@@ -48,7 +51,7 @@ func TestSampleIsCalledByDubboGo(t *testing.T) {
 		conn := dial(t, protocol+"://127.0.0.1:"+ports[i+1], new(helloService), opts...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		var said string
-		if err := conn.CallUnary(ctx, []any{"you"}, &said, "sayHello"); err != nil || said != "server hello" {
+		if err := conn.CallUnary(ctx, []any{"you"}, &said, "SayHello"); err != nil || said != "server hello" {
 			t.Errorf("%s: %q, %v", protocol, said, err)
 		}
 		cancel()

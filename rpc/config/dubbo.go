@@ -47,7 +47,7 @@ func (b *blocks) take(s setting) {
 			b.name = s.value.Value
 			return
 		}
-		b.r.idle(at, root, root, "is for Spring")
+		b.r.idle(at, root, root, "it is for Spring")
 		return
 	case root != "dubbo":
 		b.r.fail(at, shownKey(s.key()), "", "is no key here%s: known are dubbo, and those of Spring without effect", meant(root, append([]string{"dubbo"}, springRoots...)))

@@ -229,7 +229,7 @@ func TestDubboErrors(t *testing.T) {
 		{"f.yaml", "dubbo:\n  registry: {id: a}\n", `dubbo.registry: has no address: write zookeeper://host:port, or N/A for none`},
 		{"f.yaml", "dubbo:\n  registry: {address: '127.0.0.1:2181'}\n", `dubbo.registry.address: "127.0.0.1:2181" has no scheme: write it such as zookeeper://host:port`},
 		{"f.yaml", "dubbo:\n  registry: {address: 'etcd://u:secret@a:1?password=secret'}\n", `dubbo.registry.address: "etcd://a:1" is of an engine that is not linked: give the program etcd.Engine() of github.com/go-eddy/eddy/rpc/discovery/etcd`},
-		{"f.yaml", "dubbo:\n  registry: {address: 'consul://a:1'}\n", `"consul://a:1" is of an engine that is not linked: there is none for "consul"; there are zookeeper, nacos and etcd`},
+		{"f.yaml", "dubbo:\n  registry: {address: 'consul://a:1'}\n", `"consul://a:1" is of a kind "consul" that there is not: there are zookeeper, nacos and etcd`},
 		{"f.yaml", "dubbo:\n  registries: {a: {address: 'zookeeper://a'}, b: {address: 'zookeeper://b'}}\n", `dubbo.registries.b: is a second registry: a server is registered in one`},
 		{"f.yaml", "dubbo:\n  services: {a: {interface: x, registry: b}}\n", `dubbo.services.a.registry: "b" is the id of no registry`},
 		{"f.yaml", "dubbo:\n  services: {a: {interface: x, token: 'true'}}\n", `dubbo.services.a.token: is refused: who calls is not checked by a token here`},

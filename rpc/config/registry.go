@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -81,7 +82,11 @@ func (r *reader) address(n *yaml.Node, key, address string, port int, beside map
 		address = strings.Replace(address, a.Hosts[0], a.Hosts[0]+":"+strconv.Itoa(port), 1)
 	}
 	if _, err := discovery.Find(r.engines.Registries, address); err != nil {
-		r.note(&Error{Line: n.Line, Key: key, Value: quoted(a.String()), Problem: err.Error(), Err: ErrNotLinked})
+		e := &Error{Line: n.Line, Key: key, Value: quoted(a.String()), Problem: err.Error()}
+		if errors.Is(err, discovery.ErrNotLinked) {
+			e.Err = ErrNotLinked
+		}
+		r.note(e)
 		return ""
 	}
 	more := url.Values{}

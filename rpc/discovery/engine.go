@@ -40,7 +40,7 @@ func Find(engines []Engine, address string) (Engine, error) {
 	case "etcd", "etcd3", "etcdv3":
 		return Engine{}, fmt.Errorf("%w: give the program etcd.Engine() of %setcd", ErrNotLinked, own)
 	}
-	return Engine{}, fmt.Errorf("%w: there is none for %.40q; there are zookeeper, nacos and etcd", ErrNotLinked, scheme)
+	return Engine{}, fmt.Errorf("is of a kind %.40q that there is not: there are zookeeper, nacos and etcd", scheme)
 }
 
 // Address is the address of a registry in Dubbo's form, or a list of servers:
