@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/internal/zkserver"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/discovery"
 	"github.com/go-eddy/eddy/rpc/discovery/zookeeper"
 	"github.com/go-eddy/eddy/rpc/dubbo"
+	"github.com/go-eddy/eddy/tlsx"
 )
 
 func TestMain(m *testing.M) { cmdtest.Main(m, serve) }
@@ -164,4 +166,28 @@ func watch(t *testing.T, registry discovery.Registry, s discovery.Service) <-cha
 		<-ended
 	})
 	return found
+}
+
+// TestDubboByTLS: the flags of TLS apply to the ports of a file, in front of what its protocol is.
+func TestDubboByTLS(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dubbo.properties")
+	if err := os.WriteFile(file, []byte("dubbo.protocol.name=dubbo\ndubbo.protocol.host=127.0.0.1\ndubbo.protocol.port=-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, ports := start(t, file, "--tls-self-signed")
+	pool, err := executor.NewFixed(executor.Options{Name: "tls", Queue: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	secure, err := tlsx.Secure(cmdtest.Pinned(p.Fingerprint()), pool, tlsx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{"127.0.0.1:" + ports[0]}, Timeout: testkit.Patience, Secure: secure, Front: dubbo.ClientFront(dubbo.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	says(t, cl, rpc.Key{Interface: api + "HelloService"}, "sayHello", "server hello")
 }
