@@ -257,7 +257,9 @@ func (d *document) dubboProtocol(r *reader, o *block) {
 	if at == nil {
 		at = o.node
 	}
-	p.setWire(r, at, speaks)
+	if p.setWire(r, at, speaks); p.wire != nil && seen["speaks"] != nil {
+		r.fail(seen["speaks"], join(o.path, "speaks"), "", "is for tri, grpc and frame: the protocol %s says itself what its ports speak", quoted(speaks))
+	}
 	if p.port <= 0 { // Dubbo takes its default port without one, and looks for a free one from there on by -1.
 		if p.port == 0 {
 			p.port = p.firstPort

@@ -222,6 +222,7 @@ func TestDubboErrors(t *testing.T) {
 		{"f.yaml", "dubbo:\n  protocol: {name: rest}\n", `dubbo.protocol.name: "rest" is no protocol here: known are dubbo, tri, grpc, frame`},
 		{"f.yaml", "dubbo:\n  protocol: {name: dubo}\n", `"dubo" is no protocol here (did you mean dubbo?)`},
 		{"f.yaml", "dubbo:\n  protocol: {name: tri, sslEnabled: true}\n", `dubbo.protocol.ssl-enabled: "true" is refused: TLS is not read from the file`},
+		{"f.yaml", "dubbo:\n  protocol: {name: dubbo, speaks: grpc}\n", `dubbo.protocol.speaks: is for tri, grpc and frame: the protocol "dubbo" says itself`},
 		{"f.yaml", "dubbo:\n  ssl: {server-key-cert-chain-path: x}\n", `f.yaml:2: dubbo.ssl.server-key-cert-chain-path: is refused: TLS`},
 		{"f.yaml", "dubbo:\n  application:\n    dump-enable: true\n    dumpEnable: true\n", `f.yaml:4: dubbo.application.dump-enable: is there twice: in line 3, too`},
 		{"f.yaml", "dubbo:\n  application: {dump.enable: true}\ndubbo.application.dump.enable: true\n", `f.yaml:3: dubbo.application.dump.enable: is there twice: in line 2, too`},
@@ -302,6 +303,24 @@ func TestEveryDubboErrorAtOnce(t *testing.T) {
 	}
 }
 
+// TestNothingIsSilent: each key without effect is told once, and those for which there is no room are counted.
+func TestNothingIsSilent(t *testing.T) {
+	text := "dubbo.services.a.interface=x\ndubbo.services.b.interface=y\n"
+	for i, f := range idle(idleService) {
+		text += fmt.Sprintf("dubbo.services.a.%s=x\ndubbo.services.b.%s=x\n", f.name, f.name)
+		cfg, err := Parse("f.properties", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := min(i+1, maxErrors+1); len(cfg.Warnings) != n {
+			t.Errorf("%d warnings of %d keys", len(cfg.Warnings), i+1)
+		}
+		if last := cfg.Warnings[len(cfg.Warnings)-1]; i >= maxErrors && last != fmt.Sprintf("f.properties: %d more keys have no effect or an old spelling", i+1-maxErrors) {
+			t.Errorf("%q of %d keys", last, i+1)
+		}
+	}
+}
+
 // TestNotLinked: a program without the engines is told what to give it, for every name at once.
 func TestNotLinked(t *testing.T) {
 	_, err := Load(filepath.Join("testdata", "dubbo", "isolation.xml"))
@@ -356,7 +375,7 @@ func FuzzForms(f *testing.F) {
 		switch {
 		case err != nil && (cfg != nil || !strings.HasPrefix(err.Error(), "config: f") || strings.Count(err.Error(), "\nconfig: ") >= maxErrors):
 			t.Errorf("%v", err)
-		case err == nil && (len(cfg.Warnings) > maxErrors || len(cfg.Server.Ports) > maxProtocols || cfg.Server.Dumper == nil):
+		case err == nil && (len(cfg.Warnings) > maxErrors+1 || len(cfg.Server.Ports) > maxProtocols || cfg.Server.Dumper == nil):
 			t.Errorf("%+v", cfg)
 		}
 	})

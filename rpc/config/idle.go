@@ -43,15 +43,16 @@ var (
 		"it is the registry only":               "use-as-config-center use-as-metadata-center default",
 	}
 	idleService = map[string]string{
-		"the program gives the implementation of each key":  "ref bean class",
-		"the path of a service is its interface":            "path",
-		"services are exported when the server listens":     "delay",
-		"it is for those who look into Dubbo's tools":       "document owner layer deprecated provider tag",
-		"registrations end with the server":                 "dynamic",
-		"it is for consumers":                               "cluster loadbalance retries async actives connections callbacks mock stub local sent onconnect ondisconnect merger cache warmup weight lazy",
-		"interceptors of the program do that":               "filter listener accesslog validation generic",
-		"the codec is the caller's":                         "serialization prefer-serialization proxy",
-		"a service has one timeout, one limit and one pool": "method methods argument",
+		"the program gives the implementation of each key":        "ref bean class",
+		"the path of a service is its interface":                  "path",
+		"services are exported when the server listens":           "delay",
+		"it is for those who look into Dubbo's tools":             "document owner layer deprecated provider tag",
+		"registrations end with the server":                       "dynamic",
+		"it is for consumers":                                     "cluster loadbalance retries async actives connections callbacks mock stub local sent onconnect ondisconnect merger cache warmup lazy",
+		"a server has one weight, ServerOptions.Discovery.Weight": "weight",
+		"interceptors of the program do that":                     "filter listener accesslog validation generic",
+		"the codec is the caller's":                               "serialization prefer-serialization proxy",
+		"a service has one timeout, one limit and one pool":       "method methods argument",
 	}
 	idleProvider = merged(idleProtocol, idleService, map[string]string{"protocols and services say so": "port protocol registry interface"})
 

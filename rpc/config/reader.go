@@ -54,6 +54,7 @@ type reader struct {
 	engines  Engines
 	errs     []error
 	warnings []string
+	more     int             // warnings beyond the bound
 	keys     int             // of a file of Dubbo's form
 	warned   map[string]bool // the reasons for which a key has no effect that were told, by its name
 }
@@ -73,9 +74,19 @@ func (r *reader) note(e *Error) {
 }
 
 func (r *reader) warn(n *yaml.Node, key, format string, args ...any) {
-	if len(r.warnings) < maxErrors {
-		r.warnings = append(r.warnings, (&Error{File: r.file, Line: max(n.Line, 1), Key: key, Problem: fmt.Sprintf(format, args...)}).text())
+	if len(r.warnings) == maxErrors {
+		r.more++
+		return
 	}
+	r.warnings = append(r.warnings, (&Error{File: r.file, Line: max(n.Line, 1), Key: key, Problem: fmt.Sprintf(format, args...)}).text())
+}
+
+// told returns the warnings, the last of which counts those for which there was no room.
+func (r *reader) told() []string {
+	if r.more == 0 {
+		return r.warnings
+	}
+	return append(r.warnings, fmt.Sprintf("%s: %d more keys have no effect or an old spelling", r.file, r.more))
 }
 
 // shown returns a node's value as errors show it.

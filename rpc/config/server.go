@@ -59,7 +59,7 @@ type namedPool struct {
 
 // config turns the document into options.
 func (d *document) config(r *reader) *Config {
-	c := &Config{file: r.file, engines: r.engines, Warnings: r.warnings, Application: d.application.name, Defaults: d.defaults.options().Options}
+	c := &Config{file: r.file, engines: r.engines, Warnings: r.told(), Application: d.application.name, Defaults: d.defaults.options().Options}
 	a := &d.application
 	for _, g := range d.registries {
 		if g.address != "" {
