@@ -234,7 +234,7 @@ func (s *Server) Listen() error {
 		return ErrClosed
 	}
 	for _, p := range s.ports {
-		if err := p.engine.Listen("tcp", p.addr); err != nil {
+		if err := p.listen(); err != nil {
 			_ = s.Close()
 			return fmt.Errorf("rpc: port %q: %w", p.o.Name, err)
 		}

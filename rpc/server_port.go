@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-eddy/eddy"
@@ -24,6 +26,8 @@ const DefaultInFlight = 16384
 type PortOptions struct {
 	Name string // for OnPorts, Addr, logs and statistics; "" is "port" and its index in ServerOptions.Ports
 	Addr string // host and port; the ports 0 and -1 let the system choose one
+	// FirstPort has Listen take the first free port from here on, if Addr has the port -1: of a hundred at most. 0 = the system chooses.
+	FirstPort int
 
 	// Protocols are those that the port speaks; a connection shows by its first bytes which one it is. nil = all.
 	Protocols []Protocol
@@ -209,6 +213,8 @@ func (p *port) check() error {
 		return errors.New("PortOptions.Addr is empty")
 	case err != nil:
 		return fmt.Errorf("PortOptions.Addr: %w", err)
+	case p.o.FirstPort < 0 || p.o.FirstPort > maxPort || p.o.FirstPort > 0 && number != "-1":
+		return fmt.Errorf("PortOptions.FirstPort is %d: it must be from 0 to %d, and the port of Addr -1", p.o.FirstPort, maxPort)
 	case p.o.Loops < 0:
 		return fmt.Errorf("PortOptions.Loops is %d: it must not be negative", p.o.Loops)
 	case slices.ContainsFunc(p.o.Protocols, func(o Protocol) bool { return o >= protocols }):
@@ -225,6 +231,27 @@ func (p *port) check() error {
 	}
 	p.addr = net.JoinHostPort(host, number)
 	return checkOrigins(p.o.Origins)
+}
+
+const (
+	maxPort   = 65535
+	portTries = 100 // from PortOptions.FirstPort on
+)
+
+// listen binds the port's address, or the first free one from PortOptions.FirstPort on.
+func (p *port) listen() error {
+	if p.o.FirstPort == 0 {
+		return p.engine.Listen("tcp", p.addr)
+	}
+	host, _, _ := net.SplitHostPort(p.addr)
+	last := min(p.o.FirstPort+portTries-1, maxPort)
+	for n := p.o.FirstPort; n <= last; n++ {
+		p.addr = net.JoinHostPort(host, strconv.Itoa(n))
+		if err := p.engine.Listen("tcp", p.addr); !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("no port from %d to %d is free", p.o.FirstPort, last)
 }
 
 // init builds the pipeline of a connection.

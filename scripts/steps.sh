@@ -49,6 +49,7 @@ step_tools() {
 	patiently go mod download
 	(cd rpc/discovery/etcd && patiently go mod download)
 	(cd rpc/discovery/zookeeper && patiently go mod download)
+	(cd cmd/eddy/full && patiently go mod download)
 	(cd bench && patiently go mod download)
 	(cd interop/versitygw && patiently go tool -n versitygw) # builds it, once
 	go version

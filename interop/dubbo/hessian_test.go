@@ -74,11 +74,17 @@ func usersAt(t *testing.T) string {
 // dialUsers returns dubbo-go's client of Users at a URL.
 func dialUsers(t *testing.T, url string, opts ...client.ReferenceOption) *client.Connection {
 	t.Helper()
+	return dial(t, url, new(Users), opts...)
+}
+
+// dial returns dubbo-go's client of a service without a .proto file at a URL.
+func dial(t *testing.T, url string, service any, opts ...client.ReferenceOption) *client.Connection {
+	t.Helper()
 	cl, err := client.NewClient(client.WithClientURL(url))
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := cl.NewService(new(Users), append(opts, client.WithSerialization(constant.Hessian2Serialization))...)
+	conn, err := cl.NewService(service, append(opts, client.WithSerialization(constant.Hessian2Serialization))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,18 @@
-// Package config reads the configuration of RPC servers and clients from YAML. A file has ports with their dispatchers
-// and pools, services with their timeouts and executors, and a client.
+// Package config reads the configuration of RPC servers and clients from a file. A file has ports with their dispatchers
+// and pools, services with their timeouts and executors, a registry, and a client.
 //
 //	cfg, err := config.Load("rpc.yaml")
 //	srv, err := cfg.NewServer(svc)
 //	cl, err := rpc.NewClient(*cfg.Client)
 //
+// The files of Dubbo are read as they are, too: application.yaml, dubbo.properties and the XML of Spring. Registries and protocols that are modules of
+// their own belong into Engines:
+//
+//	engines := config.Engines{Registries: []discovery.Engine{zookeeper.Engine()}, Wires: []rpc.Wire{dubbo.Wire()}}
+//	cfg, err := engines.Load("application.yaml")
+//
 // Keys and meaning follow Dubbo's where it has them; docs/rpc.md lists them with their defaults. A key or value that is
-// unknown, of the wrong type or out of range is an error that names file and line.
+// unknown, of the wrong type or out of range is an error that names file and line. A key of Dubbo that has no effect here is a warning that says why.
 package config
 
 import (
@@ -19,13 +25,28 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/go-eddy/eddy/rpc"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 // maxFile bounds the size of a file.
 const maxFile = 1 << 20
 
+// Engines are what a file may name and a program has to link: registries and protocols that are packages of their own. The zero value has none.
+type Engines struct {
+	Registries []discovery.Engine
+	Wires      []rpc.Wire
+}
+
+// Load is that of Engines without any.
+func Load(path string) (*Config, error) { return Engines{}.Load(path) }
+
+// Parse is that of Engines without any.
+func Parse(name string, data []byte) (*Config, error) { return Engines{}.Parse(name, data) }
+
 // Load reads and checks a file. The errors are those of Parse, or say why the file cannot be read.
-func Load(path string) (*Config, error) {
+func (e Engines) Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -35,13 +56,13 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return Parse(path, data)
+	return e.Parse(path, data)
 }
 
-// Parse checks data, the content of the file name. The error joins an *Error for each of the first 20 things that are
-// wrong.
-func Parse(name string, data []byte) (*Config, error) {
-	r := &reader{file: name}
+// Parse checks data, the content of the file name. Its ending says what it is: .yaml, .yml, .properties or .xml. Of another name its first characters
+// do. The error joins an *Error for each of the first 20 things that are wrong.
+func (e Engines) Parse(name string, data []byte) (*Config, error) {
+	r := &reader{file: name, engines: e}
 	d, err := r.read(data)
 	if err != nil {
 		return nil, err
@@ -54,6 +75,28 @@ func (r *reader) read(data []byte) (*document, error) {
 	if err := r.plain(data); err != nil {
 		return nil, err
 	}
+	var d *document
+	var err error
+	switch formOf(r.file, data) {
+	case formXML:
+		d, err = r.xml(data)
+	case formProperties:
+		d = r.properties(data)
+	default:
+		d, err = r.yaml(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(r.errs) > 0 {
+		slices.SortStableFunc(r.errs, func(a, b error) int { return a.(*Error).Line - b.(*Error).Line })
+		return nil, errors.Join(r.errs...)
+	}
+	return d, nil
+}
+
+// yaml reads a file of YAML, in either form.
+func (r *reader) yaml(data []byte) (*document, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var n yaml.Node
 	if err := dec.Decode(&n); err != nil && !errors.Is(err, io.EOF) {
@@ -70,12 +113,10 @@ func (r *reader) read(data []byte) (*document, error) {
 	if len(n.Content) > 0 && !(n.Content[0].Kind == yaml.ScalarNode && n.Content[0].Tag == "!!null") {
 		root = named(n.Content[0])
 	}
-	d := r.document(root)
-	if len(r.errs) > 0 {
-		slices.SortStableFunc(r.errs, func(a, b error) int { return a.(*Error).Line - b.(*Error).Line })
-		return nil, errors.Join(r.errs...)
+	if ofDubbo(root) {
+		return r.settings(func(take func(setting)) { r.flatten(root, nil, take) }), nil
 	}
-	return d, nil
+	return r.document(root), nil
 }
 
 // plain refuses files that are too long, and characters that the parser would refuse without naming a line.

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/go-eddy/eddy/internal/nearest"
 )
 
 // Error is one thing that is wrong in a file, and where.
@@ -20,7 +22,14 @@ type Error struct {
 	Key     string // the path to it, such as protocols.frame.threads; "" for what concerns the file
 	Value   string // as it stands in the file, cut when long; "" where there is none
 	Problem string // what is wrong: the limit, or what there is to choose from
+	Err     error  // ErrNotLinked, or nil
 }
+
+// ErrNotLinked is in the errors about a registry or protocol of a module that Engines does not have. Their text names the module.
+var ErrNotLinked = errors.New("config: the engine is not linked")
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Error implements error: "config: FILE:LINE: KEY: VALUE PROBLEM".
 func (e *Error) Error() string { return "config: " + e.text() }
@@ -42,23 +51,42 @@ const maxErrors = 20
 // reader walks the nodes of a file and collects what is wrong in it, instead of stopping at the first error.
 type reader struct {
 	file     string
+	engines  Engines
 	errs     []error
 	warnings []string
+	more     int             // warnings beyond the bound
+	keys     int             // of a file of Dubbo's form
+	warned   map[string]bool // the reasons for which a key has no effect that were told, by its name
 }
 
 func (r *reader) full() bool { return len(r.errs) >= maxErrors }
 
 // fail notes an error. n is the node of the value, or of the key where the value does not matter.
 func (r *reader) fail(n *yaml.Node, key, value, format string, args ...any) {
+	r.note(&Error{Line: n.Line, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) note(e *Error) {
 	if !r.full() {
-		r.errs = append(r.errs, &Error{File: r.file, Line: max(n.Line, 1), Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
+		e.File, e.Line = r.file, max(e.Line, 1)
+		r.errs = append(r.errs, e)
 	}
 }
 
 func (r *reader) warn(n *yaml.Node, key, format string, args ...any) {
-	if len(r.warnings) < maxErrors {
-		r.warnings = append(r.warnings, (&Error{File: r.file, Line: max(n.Line, 1), Key: key, Problem: fmt.Sprintf(format, args...)}).text())
+	if len(r.warnings) == maxErrors {
+		r.more++
+		return
 	}
+	r.warnings = append(r.warnings, (&Error{File: r.file, Line: max(n.Line, 1), Key: key, Problem: fmt.Sprintf(format, args...)}).text())
+}
+
+// told returns the warnings, the last of which counts those for which there was no room.
+func (r *reader) told() []string {
+	if r.more == 0 {
+		return r.warnings
+	}
+	return append(r.warnings, fmt.Sprintf("%s: %d more keys have no effect or an old spelling", r.file, r.more))
 }
 
 // shown returns a node's value as errors show it.
@@ -101,6 +129,7 @@ type field struct {
 	name  string
 	also  string // another spelling
 	old   string // a spelling that still works, with a warning
+	idle  string // why the key has no effect; then there is no parse
 	parse func(n *yaml.Node, key string)
 }
 
@@ -112,11 +141,7 @@ func (r *reader) fields(n *yaml.Node, path string, known []field) map[string]*ya
 			return name == f.name || f.also != "" && name == f.also || f.old != "" && name == f.old
 		})
 		if at < 0 {
-			names := make([]string, len(known))
-			for i, f := range known {
-				names[i] = f.name
-			}
-			r.fail(key, join(path, name), "", "is no key here: known are %s", strings.Join(names, ", "))
+			r.unknown(key, path, name, known)
 			return
 		}
 		f := known[at]
@@ -128,9 +153,47 @@ func (r *reader) fields(n *yaml.Node, path string, known []field) map[string]*ya
 			return
 		}
 		seen[f.name] = value
+		if f.idle != "" {
+			r.idle(key, join(path, name), name, f.idle)
+			return
+		}
 		f.parse(value, join(path, name))
 	})
 	return seen
+}
+
+// unknown refuses a key that is none, with the nearest that is one.
+func (r *reader) unknown(key *yaml.Node, path, name string, known []field) {
+	var names, all []string
+	for _, f := range known {
+		all = append(all, f.name)
+		if f.idle == "" {
+			names = append(names, f.name)
+		}
+	}
+	r.fail(key, join(path, name), "", "is no key here%s: known are %s", meant(name, all), strings.Join(names, ", "))
+}
+
+// meant asks for the name that was probably meant, if there is one.
+func meant(name string, known []string) string {
+	if len(name) > maxName {
+		return ""
+	}
+	if best := nearest.Name(name, slices.Clone(known)); best != "" {
+		return " (did you mean " + best + "?)"
+	}
+	return ""
+}
+
+// idle warns of a key without effect, once for each name and reason.
+func (r *reader) idle(key *yaml.Node, path, name, why string) {
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	if !r.warned[name+why] {
+		r.warned[name+why] = true
+		r.warn(key, path, "has no effect: %s", why)
+	}
 }
 
 // pairs reads a mapping and refuses keys that are there twice.
@@ -140,7 +203,7 @@ func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Nod
 		return
 	}
 	lines := map[string]int{}
-	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !r.full() && r.keys <= maxSettings; i += 2 {
 		key := named(n.Content[i])
 		value := n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Value == "" || key.Tag == "!!merge" {
@@ -162,9 +225,11 @@ func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Nod
 	}
 }
 
+// maxName bounds the names of keys that are shown as they are.
+const maxName = 60
+
 func join(path, name string) string {
-	const longest = 60
-	if len(name) > longest || !printable(name) {
+	if len(name) > maxName || !printable(name) {
 		name = quoted(name)
 	}
 	if path == "" {

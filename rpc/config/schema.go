@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
-	"github.com/go-eddy/eddy/rpc/balance"
 )
 
 // Upper bounds of values. Beyond them a typing error is more likely than a need.
@@ -33,19 +31,21 @@ const (
 	maxPending   = 1 << 24
 )
 
-// defaultBackoffMax is the client's default for backoff-max.
-const defaultBackoffMax = 10 * time.Second
-
 // document is a file as it was read, in the order of the file.
 type document struct {
+	dubbo       bool // the file is of Dubbo's form
 	application application
 	protocols   []protocol
+	registries  []registry
 	pools       []pool
+	beans       map[string]*pool // of XML, by id; nil if it does not say its size
 	services    []service
+	defaults    service // what services have that are not in the file
 	client      *client
 }
 
 type application struct {
+	name       string
 	isolation  bool // executor-management-mode
 	dumpOff    bool
 	dumpDir    string
@@ -73,6 +73,9 @@ type protocol struct {
 	connectQueue   int
 	connectWarning int
 	wires          wires
+	wire           *rpc.Wire // of another package
+	firstPort      int       // where the search for a free one begins; 0 = the system chooses
+	path           string
 	node           *yaml.Node
 }
 
@@ -81,42 +84,6 @@ type pool struct {
 	threadpool
 	used bool
 	node *yaml.Node
-}
-
-type service struct {
-	key      rpc.Key
-	ports    []string
-	timeout  time.Duration
-	inFlight int
-	executor *threadpool // a pool of the service's own
-	pool     string      // or the name of one of pools
-	node     *yaml.Node
-	at       map[string]*yaml.Node // the values of its keys
-}
-
-// place returns the node of a key's value, or the service's if the key is not there.
-func (s *service) place(key string) *yaml.Node {
-	if n := s.at[key]; n != nil {
-		return n
-	}
-	return s.node
-}
-
-type client struct {
-	addresses   []string
-	connections int
-	balance     balance.Policy
-	codec       rpc.Codec
-	timeout     time.Duration
-	pending     int
-	consumer    rpc.Consumer
-	dispatcher  rpc.Dispatcher
-	payload     int
-	heartbeat   time.Duration
-	dial        time.Duration
-	backoffMin  time.Duration
-	backoffMax  time.Duration
-	jitter      *int // percent
 }
 
 var (
@@ -130,6 +97,7 @@ var (
 	hostProblem  = "is no host: write a name or an address without a port"
 	addrProblem  = "is no address: write host:port"
 	namesProblem = "is no name: use letters, digits, '.', '_' and '-'"
+	twice        = "is there twice: in line %d, too"
 )
 
 // document reads the whole file.
@@ -138,6 +106,7 @@ func (r *reader) document(n *yaml.Node) *document {
 	seen := r.fields(n, "", []field{
 		{name: "application", parse: d.parseApplication(r)},
 		{name: "protocols", parse: d.parseProtocols(r)},
+		{name: "registry", parse: d.parseRegistry(r)},
 		{name: "pools", parse: d.parsePools(r)},
 		{name: "services", parse: d.parseServices(r)},
 		{name: "client", parse: d.parseClient(r)},
@@ -152,16 +121,18 @@ func (r *reader) document(n *yaml.Node) *document {
 	return d
 }
 
-func (d *document) parseApplication(r *reader) func(*yaml.Node, string) {
+// parseApplication reads the application's keys, and those of the file's form.
+func (d *document) parseApplication(r *reader, more ...field) func(*yaml.Node, string) {
 	return func(n *yaml.Node, key string) {
 		a := &d.application
 		on, retryAfter := true, time.Duration(0)
-		seen := r.fields(n, key, []field{
+		seen := r.fields(n, key, append([]field{
+			{name: "name", parse: text(r, &a.name)},
 			{name: "executor-management-mode", parse: choice(r, &a.isolation, among(managements, []bool{false, true}), managements)},
 			{name: "dump-enable", also: "dump.enable", parse: boolean(r, &on)},
 			{name: "dump-directory", also: "dump.directory", parse: text(r, &a.dumpDir)},
 			{name: "retry-after", parse: duration(r, &retryAfter, 0)},
-		})
+		}, more...))
 		a.dumpOff = !on
 		if seen["retry-after"] != nil {
 			a.retryAfter = &retryAfter
@@ -225,8 +196,11 @@ func (r *reader) named(n *yaml.Node, path, what string, most int, take func(key,
 func (d *document) parseProtocols(r *reader) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		r.named(n, path, "protocols", maxProtocols, func(key, value *yaml.Node, name, path string) {
-			d.protocols = append(d.protocols, protocol{name: name, node: key})
-			d.protocols[len(d.protocols)-1].parse(r, value, path)
+			p := protocol{name: name, node: key, path: path}
+			if seen := p.parse(r, value, path); seen["port"] == nil && value.Kind == yaml.MappingNode {
+				r.fail(value, path, "", "has no port: -1 takes any that is free")
+			}
+			d.protocols = append(d.protocols, p)
 		})
 		if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 			r.fail(n, path, "", "needs at least one")
@@ -234,21 +208,26 @@ func (d *document) parseProtocols(r *reader) func(*yaml.Node, string) {
 	}
 }
 
-func (p *protocol) parse(r *reader, n *yaml.Node, path string) {
+// fields returns the keys of a protocol that are not those of its pool, of what it speaks and of where it listens.
+func (p *protocol) fields(r *reader) []field {
+	return []field{
+		{name: "dispatcher", old: "dispather", parse: choice(r, &p.dispatcher, rpc.ParseDispatcher, dispatchers)},
+		{name: "accepts", parse: integer(r, &p.accepts, 0, 1<<30)},
+		{name: "iothreads", parse: integer(r, &p.loops, 0, maxLoops)},
+		{name: "payload", parse: integer(r, &p.payload, 1, maxPayload)},
+		{name: "in-flight", parse: integer(r, &p.inFlight, 1, maxInFlight)},
+		{name: "ordering", parse: choice(r, &p.ordering, responder.ParseOrdering, orderings)},
+		{name: "idle-timeout", parse: duration(r, &p.idle, time.Millisecond)},
+		{name: "connect-queue-capacity", also: "connect.queue.capacity", parse: integer(r, &p.connectQueue, 1, maxQueue)},
+		{name: "connect-queue-warning-size", also: "connect.queue.warning.size", parse: integer(r, &p.connectWarning, 1, maxQueue)},
+	}
+}
+
+// parse reads a protocol's keys, and more of the file's form.
+func (p *protocol) parse(r *reader, n *yaml.Node, path string, more ...field) map[string]*yaml.Node {
 	var host string
-	seen := r.fields(n, path, append(append(p.pool.fields(r), p.wires.fields(r)...),
-		field{name: "host", parse: text(r, &host)},
-		field{name: "port", parse: integer(r, &p.port, -1, maxPort)},
-		field{name: "dispatcher", old: "dispather", parse: choice(r, &p.dispatcher, rpc.ParseDispatcher, dispatchers)},
-		field{name: "accepts", parse: integer(r, &p.accepts, 0, 1<<30)},
-		field{name: "iothreads", parse: integer(r, &p.loops, 0, maxLoops)},
-		field{name: "payload", parse: integer(r, &p.payload, 1, maxPayload)},
-		field{name: "in-flight", parse: integer(r, &p.inFlight, 1, maxInFlight)},
-		field{name: "ordering", parse: choice(r, &p.ordering, responder.ParseOrdering, orderings)},
-		field{name: "idle-timeout", parse: duration(r, &p.idle, time.Millisecond)},
-		field{name: "connect-queue-capacity", also: "connect.queue.capacity", parse: integer(r, &p.connectQueue, 1, maxQueue)},
-		field{name: "connect-queue-warning-size", also: "connect.queue.warning.size", parse: integer(r, &p.connectWarning, 1, maxQueue)},
-	))
+	place := []field{{name: "host", parse: text(r, &host)}, {name: "port", parse: integer(r, &p.port, -1, maxPort)}}
+	seen := r.fields(n, path, slices.Concat(p.pool.fields(r), p.wires.fields(r), place, p.fields(r), more))
 	if at, ok := seen["host"]; ok && !validHost(host) {
 		r.fail(at, join(path, "host"), shown(at), "%s", hostProblem)
 	}
@@ -257,13 +236,17 @@ func (p *protocol) parse(r *reader, n *yaml.Node, path string) {
 	if at, ok := seen["connect-queue-warning-size"]; ok && p.connectQueue > 0 && p.connectWarning > p.connectQueue {
 		r.fail(at, join(path, "connect-queue-warning-size"), shown(at), "is more than the capacity of %d", p.connectQueue)
 	}
-	if _, ok := seen["port"]; !ok && n.Kind == yaml.MappingNode {
-		r.fail(n, path, "", "has no port: -1 takes any that is free")
-	}
+	return seen
 }
 
 // addr returns the address on which the protocol listens.
-func (p *protocol) addr() string { return net.JoinHostPort(p.host, strconv.Itoa(max(p.port, 0))) }
+func (p *protocol) addr() string {
+	port := p.port
+	if p.firstPort == 0 {
+		port = max(port, 0)
+	}
+	return net.JoinHostPort(p.host, strconv.Itoa(port))
+}
 
 func (d *document) parsePools(r *reader) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
@@ -272,102 +255,6 @@ func (d *document) parsePools(r *reader) func(*yaml.Node, string) {
 			p.check(r, r.fields(value, path, p.fields(r)), path)
 			d.pools = append(d.pools, p)
 		})
-	}
-}
-
-func (d *document) parseServices(r *reader) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if n.Kind != yaml.SequenceNode {
-			r.fail(n, path, shown(n), "is no list of services")
-			return
-		}
-		for i, item := range r.items(n, path, maxServices) {
-			if r.full() {
-				return
-			}
-			var s service
-			s.parse(r, item, fmt.Sprintf("%s[%d]", path, i))
-			d.services = append(d.services, s)
-		}
-	}
-}
-
-func (s *service) parse(r *reader, n *yaml.Node, path string) {
-	s.node = n
-	before := len(r.errs)
-	seen := r.fields(n, path, []field{
-		{name: "interface", parse: text(r, &s.key.Interface)},
-		{name: "group", parse: text(r, &s.key.Group)},
-		{name: "version", parse: text(r, &s.key.Version)},
-		{name: "protocol", parse: names(r, &s.ports)},
-		{name: "timeout", parse: duration(r, &s.timeout, time.Millisecond)},
-		{name: "in-flight", parse: integer(r, &s.inFlight, 1, maxInFlight)},
-		{name: "executor", parse: func(n *yaml.Node, key string) {
-			if n.Kind != yaml.MappingNode {
-				text(r, &s.pool)(n, key)
-				return
-			}
-			s.executor = new(threadpool)
-			s.executor.check(r, r.fields(n, key, s.executor.fields(r)), key)
-		}},
-	})
-	s.at = seen
-	if len(r.errs) > before {
-		return
-	}
-	if seen["interface"] == nil {
-		r.fail(n, path, "", "has no interface")
-		return
-	}
-	for _, part := range []struct {
-		name string
-		key  rpc.Key
-	}{{"interface", rpc.Key{Interface: s.key.Interface}}, {"group", rpc.Key{Group: s.key.Group, Interface: "x"}}, {"version", rpc.Key{Interface: "x", Version: s.key.Version}}} {
-		if err := part.key.Validate(); err != nil {
-			at := s.place(part.name)
-			r.fail(at, join(path, part.name), shown(at), "cannot be part of a key: it has no '/', ':', space or control character, and the interface is not empty")
-		}
-	}
-}
-
-func (d *document) parseClient(r *reader) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		jitter := -1
-		c := &client{codec: rpc.CodecJSON}
-		d.client = c
-		seen := r.fields(n, path, []field{
-			{name: "addresses", parse: names(r, &c.addresses)},
-			{name: "connections", parse: integer(r, &c.connections, 1, maxConns)},
-			{name: "loadbalance", parse: choice(r, &c.balance, among(balances, []balance.Policy{balance.RoundRobin, balance.Weighted, balance.LeastRequests, balance.PeakEWMA}), balances)},
-			{name: "serialization", parse: choice(r, &c.codec, rpc.ParseCodec, codecs)},
-			{name: "timeout", parse: duration(r, &c.timeout, time.Millisecond)},
-			{name: "max-pending", parse: integer(r, &c.pending, 1, maxPending)},
-			{name: "consumer", parse: choice(r, &c.consumer, among(consumers, []rpc.Consumer{rpc.CallerRuns, rpc.DedicatedPool}), consumers)},
-			{name: "dispatcher", old: "dispather", parse: choice(r, &c.dispatcher, rpc.ParseDispatcher, dispatchers)},
-			{name: "payload", parse: integer(r, &c.payload, 1, maxPayload)},
-			{name: "heartbeat", parse: duration(r, &c.heartbeat, time.Millisecond)},
-			{name: "dial-timeout", parse: duration(r, &c.dial, time.Millisecond)},
-			{name: "backoff-min", parse: duration(r, &c.backoffMin, time.Millisecond)},
-			{name: "backoff-max", parse: duration(r, &c.backoffMax, time.Millisecond)},
-			{name: "backoff-jitter", parse: integer(r, &jitter, 0, 100)},
-		})
-		if _, ok := seen["backoff-jitter"]; ok {
-			c.jitter = &jitter
-		}
-		if at, ok := seen["backoff-max"]; ok && c.backoffMin > c.backoffMax {
-			r.fail(at, join(path, "backoff-max"), shown(at), "is less than backoff-min, which is %v", c.backoffMin)
-		} else if at := seen["backoff-min"]; !ok && c.backoffMin > defaultBackoffMax {
-			r.fail(at, join(path, "backoff-min"), shown(at), "is more than backoff-max, which is %v", defaultBackoffMax)
-		}
-		at, ok := seen["addresses"]
-		if !ok && n.Kind == yaml.MappingNode {
-			r.fail(n, path, "", "has no addresses")
-		}
-		for i, addr := range c.addresses {
-			if _, port, err := net.SplitHostPort(addr); err != nil || !validPort(port) {
-				r.fail(at, fmt.Sprintf("%s[%d]", join(path, "addresses"), i), quoted(addr), "%s", addrProblem)
-			}
-		}
 	}
 }
 
@@ -384,66 +271,4 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._-", c)
 	})
-}
-
-// resolve checks what one part of the file says about another.
-func (d *document) resolve(r *reader) {
-	addrs := map[string]string{}
-	for _, p := range d.protocols {
-		if p.port <= 0 {
-			continue
-		}
-		if other, ok := addrs[p.addr()]; ok {
-			r.fail(p.node, "protocols."+p.name+".port", strconv.Itoa(p.port), "is the port of %s, too", other)
-		}
-		addrs[p.addr()] = p.name
-	}
-	keys := map[rpc.Key]int{}
-	for i := range d.services {
-		s := &d.services[i]
-		path := fmt.Sprintf("services[%d]", i)
-		if at, ok := keys[s.key]; ok {
-			r.fail(s.node, path, quoted(s.key.String()), "is there twice: in line %d, too", at)
-		}
-		keys[s.key] = s.node.Line
-		d.resolvePorts(r, s, path)
-		d.resolvePool(r, s, path)
-	}
-	for _, p := range d.pools {
-		if !p.used && !r.full() {
-			r.warn(p.node, "pools."+p.name, "is used by no service")
-		}
-	}
-}
-
-func (d *document) resolvePorts(r *reader, s *service, path string) {
-	if len(d.protocols) == 0 {
-		return // said already
-	}
-	for i, name := range s.ports {
-		switch {
-		case slices.Index(s.ports, name) < i:
-			r.fail(s.place("protocol"), path+".protocol", quoted(name), "is there twice")
-		case !slices.ContainsFunc(d.protocols, func(p protocol) bool { return p.name == name }):
-			r.fail(s.place("protocol"), path+".protocol", quoted(name), "is none of the protocols %s", list(d.protocols, func(p protocol) string { return p.name }))
-		}
-	}
-}
-
-func (d *document) resolvePool(r *reader, s *service, path string) {
-	if s.pool != "" {
-		at := slices.IndexFunc(d.pools, func(p pool) bool { return p.name == s.pool })
-		if at < 0 {
-			choices := "there are none"
-			if len(d.pools) > 0 {
-				choices = "there are " + list(d.pools, func(p pool) string { return p.name })
-			}
-			r.fail(s.place("executor"), path+".executor", quoted(s.pool), "is no name in pools: %s", choices)
-			return
-		}
-		d.pools[at].used = true
-	}
-	if (s.pool != "" || s.executor != nil) && !d.application.isolation {
-		r.warn(s.place("executor"), path+".executor", "has no effect: executor-management-mode is default, not isolation")
-	}
 }

@@ -11,18 +11,36 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/balance"
+	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 // Config is what a file says. Server and Client may be changed before they are used, to add what a file cannot say:
 // interceptors, listeners, loggers, shared loops.
 type Config struct {
-	Server   rpc.ServerOptions  // Ports is empty if the file has no protocols
-	Client   *rpc.ClientOptions // nil if the file has no client
-	Services []Service          // in the order of the file
-	Warnings []string           // keys without effect and old spellings; each begins with file and line
+	Server   rpc.ServerOptions    // Ports is empty if the file has no protocols
+	Client   *rpc.ClientOptions   // nil if the file has no client
+	Services []Service            // in the order of the file
+	Defaults []rpc.RegisterOption // of services that are not in the file, if it has none
+	Warnings []string             // keys without effect and old spellings; each begins with file and line
 
-	file  string
-	pools []namedPool
+	Application string // the program's name in the registry; may be empty
+
+	// Registry is the address of the registry that NewServer opens, and that is closed with the server. NewServer leaves Server.Discovery.Registry alone
+	// if it is set. "" = none.
+	Registry string
+
+	file    string
+	engines Engines
+	pools   []namedPool
+}
+
+// RegistryName is the registry's address without its password and keys, "" if there is none.
+func (c *Config) RegistryName() string {
+	a, err := discovery.ParseAddress(c.Registry)
+	if err != nil {
+		return ""
+	}
+	return a.String()
 }
 
 // Service is what a file says of a service.
@@ -41,8 +59,13 @@ type namedPool struct {
 
 // config turns the document into options.
 func (d *document) config(r *reader) *Config {
-	c := &Config{file: r.file, Warnings: r.warnings}
+	c := &Config{file: r.file, engines: r.engines, Warnings: r.told(), Application: d.application.name, Defaults: d.defaults.options().Options}
 	a := &d.application
+	for _, g := range d.registries {
+		if g.address != "" {
+			c.Registry, c.Server.Discovery.Zone = g.address, g.zone
+		}
+	}
 	if a.isolation {
 		c.Server.Isolation = rpc.PerService
 	}
@@ -85,11 +108,20 @@ func (p *protocol) options() rpc.PortOptions {
 		ConnectWarning: p.connectWarning,
 	}
 	p.wires.set(&o)
+	if p.port == -1 {
+		o.FirstPort = p.firstPort
+	}
+	if p.wire != nil {
+		p.wire.Port(&o)
+	}
 	return o
 }
 
 func (s *service) options() Service {
-	out := Service{Key: s.key, pool: s.pool, line: s.node.Line}
+	out := Service{Key: s.key, pool: s.pool}
+	if s.node != nil {
+		out.line = s.node.Line
+	}
 	if len(s.ports) > 0 {
 		out.Options = append(out.Options, rpc.OnPorts(s.ports...))
 	}
@@ -131,7 +163,8 @@ func (c *client) options() *rpc.ClientOptions {
 // Server is an rpc.Server with the pools that its file names. The pools end with the server.
 type Server struct {
 	*rpc.Server
-	pools []*executor.Pool
+	pools    []*executor.Pool
+	registry discovery.Registry // that of the file, nil if there is none
 }
 
 // Pools returns the pools of the ports and services and those of the file, for inspection only. Any goroutine.
@@ -147,7 +180,8 @@ func (s *Server) Stats() rpc.ServerStats {
 }
 
 // NewServer returns a server with the given services, each with the options that the file has for its key. End the server
-// with Shutdown or Close. The error names a service that is in the file and was not given, or the other way round.
+// with Shutdown or Close. The error names a service that is in the file and was not given, or the other way round. A file without services takes all,
+// with Defaults.
 func (c *Config) NewServer(services ...*rpc.Service) (*Server, error) {
 	byKey := map[rpc.Key]*rpc.Service{}
 	for _, svc := range services {
@@ -159,31 +193,64 @@ func (c *Config) NewServer(services ...*rpc.Service) (*Server, error) {
 		}
 		byKey[svc.Key()] = svc
 	}
-	for _, s := range c.Services {
-		if byKey[s.Key] == nil {
-			return nil, fmt.Errorf("config: %s:%d: service %v is not among those given to NewServer", c.file, s.line, s.Key)
+	list := c.Services
+	if len(list) == 0 {
+		for _, svc := range services {
+			list = append(list, Service{Key: svc.Key(), Options: c.Defaults})
 		}
 	}
-	if len(services) > len(c.Services) {
-		for _, s := range c.Services {
-			delete(byKey, s.Key)
-		}
-		for key := range byKey {
-			return nil, fmt.Errorf("config: service %v is not among the services of %s", key, c.file)
-		}
+	if err := c.match(list, byKey); err != nil {
+		return nil, err
 	}
-	srv, err := rpc.NewServer(c.Server)
-	if err != nil {
-		return nil, fmt.Errorf("config: %s: %w", c.file, err)
+	s := &Server{}
+	o := c.Server
+	if c.Registry != "" && o.Discovery.Registry == nil {
+		g, err := c.openRegistry()
+		if err != nil {
+			return nil, err
+		}
+		s.registry, o.Discovery.Registry = g, g
 	}
-	s := &Server{Server: srv}
-	if err := s.register(c, byKey); err != nil {
+	var err error
+	if s.Server, err = rpc.NewServer(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("config: %s: %w", c.file, err), s.closeRegistry())
+	}
+	if err := s.register(c, list, byKey); err != nil {
 		return nil, errors.Join(fmt.Errorf("config: %s: %w", c.file, err), s.Close())
 	}
 	return s, nil
 }
 
-func (s *Server) register(c *Config, services map[rpc.Key]*rpc.Service) error {
+// match reports a service of the file that was not given, or one that was given and is not in the file.
+func (c *Config) match(list []Service, given map[rpc.Key]*rpc.Service) error {
+	named := map[rpc.Key]bool{}
+	for _, s := range list {
+		if given[s.Key] == nil {
+			return fmt.Errorf("config: %s:%d: service %v is not among those given to NewServer", c.file, s.line, s.Key)
+		}
+		named[s.Key] = true
+	}
+	for key := range given {
+		if !named[key] {
+			return fmt.Errorf("config: service %v is not among the services of %s", key, c.file)
+		}
+	}
+	return nil
+}
+
+func (c *Config) openRegistry() (discovery.Registry, error) {
+	e, err := discovery.Find(c.engines.Registries, c.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("config: %s: the registry %s %w", c.file, c.RegistryName(), err)
+	}
+	g, err := e.Open(c.Registry, c.Application)
+	if err != nil {
+		return nil, fmt.Errorf("config: %s: the registry: %w", c.file, err)
+	}
+	return g, nil
+}
+
+func (s *Server) register(c *Config, list []Service, services map[rpc.Key]*rpc.Service) error {
 	pools := map[string]*executor.Pool{}
 	if c.Server.Isolation == rpc.PerService {
 		base := executor.Options{Dumper: c.Server.Dumper, OnExhausted: c.Server.OnExhausted, Logger: c.Server.Logger}
@@ -195,7 +262,7 @@ func (s *Server) register(c *Config, services map[rpc.Key]*rpc.Service) error {
 			pools[p.name], s.pools = pool, append(s.pools, pool)
 		}
 	}
-	for _, svc := range c.Services {
+	for _, svc := range list {
 		options := svc.Options
 		if pool := pools[svc.pool]; pool != nil {
 			options = append(append([]rpc.RegisterOption(nil), options...), rpc.WithPool(pool))
@@ -240,7 +307,15 @@ func (s *Server) andPools(ctx context.Context, err error) error {
 	if errors.Is(err, eddy.ErrOnLoop) || errors.Is(err, eddy.ErrOnPool) {
 		return err
 	}
-	return errors.Join(err, s.end(ctx))
+	return errors.Join(err, s.end(ctx), s.closeRegistry())
+}
+
+// closeRegistry closes the registry of the file, whose registrations the server has withdrawn.
+func (s *Server) closeRegistry() error {
+	if s.registry == nil {
+		return nil
+	}
+	return s.registry.Close()
 }
 
 // end ends the pools side by side.

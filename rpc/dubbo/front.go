@@ -36,6 +36,19 @@ func Front(o Options) func(p *eddy.Pipeline) error {
 	return func(p *eddy.Pipeline) error { return p.Add(frontName, h) }
 }
 
+// Wire is the dubbo protocol for those that read the names of protocols from a file. Its ports speak the frame protocol, too, and are registered as
+// dubbo.
+func Wire() rpc.Wire {
+	return rpc.Wire{
+		Name: frontName,
+		Port: func(o *rpc.PortOptions) {
+			o.Front = Front(Options{MaxBody: o.MaxPayload})
+			o.Protocols, o.Offers = []rpc.Protocol{rpc.ProtocolFrame}, []string{frontName}
+		},
+		Service: func(key rpc.Key, impl any) (*rpc.Service, error) { return NewService(key, impl, Limits{}) },
+	}
+}
+
 // frontName is the name of the handlers in a pipeline.
 const frontName = "dubbo"
 

@@ -404,3 +404,20 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestEngine: an address of a file is a registry.
+func TestEngine(t *testing.T) {
+	g, err := Engine().Open("etcd3://u:p@a:2379?backup=b:2379&group=root&tls=true", "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if o := g.(*Registry).o; fmt.Sprint(o.Endpoints, o.Root, o.Username, o.Password) != "[https://a:2379 https://b:2379]rootup" {
+		t.Errorf("%+v", o)
+	}
+	for _, address := range []string{"etcd://", "etcd://a?%zz"} {
+		if _, err := Engine().Open(address, ""); err == nil {
+			t.Errorf("%s: no error", address)
+		}
+	}
+}

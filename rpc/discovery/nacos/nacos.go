@@ -84,6 +84,18 @@ func (o Options) check() (Options, error) {
 	return o, nil
 }
 
+// Engine opens registries by addresses such as nacos://user:password@nacos1:8848?backup=nacos2:8848&namespace=ID&group=NAME. With tls=true they are spoken to
+// by https.
+func Engine() discovery.Engine {
+	return discovery.Engine{Schemes: []string{"nacos"}, Open: func(address, _ string) (discovery.Registry, error) {
+		a, err := discovery.ParseAddress(address)
+		if err != nil {
+			return nil, fmt.Errorf("nacos: %w", err)
+		}
+		return New(Options{Servers: a.Endpoints(), Namespace: a.Values.Get("namespace"), Group: a.Values.Get("group"), Username: a.Username, Password: a.Password})
+	}}
+}
+
 // Registry is a discovery.Registry in Nacos. Make one with New. Any goroutine may call its methods.
 type Registry struct {
 	o     Options

@@ -351,3 +351,20 @@ func TestOptions(t *testing.T) {
 		t.Error("a watch of nothing")
 	}
 }
+
+// TestEngine: an address of a file is a registry.
+func TestEngine(t *testing.T) {
+	g, err := Engine().Open("nacos://u:p@a:8848?backup=b:8848&namespace=n&group=g&tls=true", "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if o := g.(*Registry).o; fmt.Sprint(o.Servers, o.Namespace, o.Group, o.Username, o.Password) != "[https://a:8848 https://b:8848]ngup" {
+		t.Errorf("%+v", o)
+	}
+	for _, address := range []string{"nacos://", "nacos://a?%zz"} {
+		if _, err := Engine().Open(address, ""); err == nil {
+			t.Errorf("%s: no error", address)
+		}
+	}
+}

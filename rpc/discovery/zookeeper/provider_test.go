@@ -156,3 +156,18 @@ func FuzzProvider(f *testing.F) {
 		p.serves(discovery.Service{Interface: "x"})
 	})
 }
+
+// TestEngine: an address of a file is a registry, and the application's name is in it.
+func TestEngine(t *testing.T) {
+	g, err := Engine().Open("zookeeper://u:p@a:1?backup=b&group=root&registry-type=service", "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if o := g.(*Registry).o; strings.Join(o.Servers, " ") != "a:1 b:2181" || o.Root != "root" || o.Username != "u" || o.Password != "p" || o.Application != "app" {
+		t.Errorf("%+v", o)
+	}
+	if _, err := Engine().Open("zookeeper://u:secret@", ""); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}

@@ -24,6 +24,8 @@ import (
 )
 
 const (
+	name = "zookeeper" // of the registry and its addresses
+
 	// DefaultRoot is Options.Root if the options do not say.
 	DefaultRoot = "dubbo"
 	// DefaultPort is that of servers without one.
@@ -62,30 +64,33 @@ type Options struct {
 //
 // Other keys than these are left to their readers. The error names the part that does not parse.
 func Parse(address string) (Options, error) {
-	servers, ok := strings.CutPrefix(address, "zookeeper://")
-	if !ok && strings.Contains(address, "://") {
-		return Options{}, fmt.Errorf("zookeeper: address %q: it must begin with zookeeper://", address)
+	a, err := discovery.ParseAddress(address)
+	switch {
+	case err != nil:
+		return Options{}, fmt.Errorf("zookeeper: address %q: %w", a, err)
+	case a.Scheme != "" && a.Scheme != name:
+		return Options{}, fmt.Errorf("zookeeper: address %q: it must begin with zookeeper://", a)
 	}
-	var o Options
-	servers, query, _ := strings.Cut(servers, "?")
-	if at := strings.LastIndexByte(servers, '@'); at >= 0 {
-		o.Username, o.Password, _ = strings.Cut(servers[:at], ":")
-		servers = servers[at+1:]
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return Options{}, fmt.Errorf("zookeeper: address %q: %w", address, err)
-	}
-	o.Servers = strings.FieldsFunc(strings.TrimSuffix(servers, "/")+","+values.Get("backup"), func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
-	o.Root = strings.Trim(values.Get("group"), "/")
-	o.Username, o.Password = cmp.Or(values.Get("username"), o.Username), cmp.Or(values.Get("password"), o.Password)
-	if ms := values.Get("session"); ms != "" {
+	o := Options{Servers: a.Hosts, Root: strings.Trim(a.Values.Get("group"), "/"), Username: a.Username, Password: a.Password}
+	if ms := a.Values.Get("session"); ms != "" {
 		if o.Session, err = time.ParseDuration(ms + "ms"); err != nil {
-			return Options{}, fmt.Errorf("zookeeper: address %q: session is %q: it must be a number of milliseconds", address, ms)
+			return Options{}, fmt.Errorf("zookeeper: address %q: session is %q: it must be a number of milliseconds", a, ms)
 		}
 	}
 	_, err = o.check()
 	return o, err
+}
+
+// Engine opens registries by the addresses that Parse takes.
+func Engine() discovery.Engine {
+	return discovery.Engine{Schemes: []string{name}, Open: func(address, application string) (discovery.Registry, error) {
+		o, err := Parse(address)
+		if err != nil {
+			return nil, err
+		}
+		o.Application = application
+		return New(o)
+	}}
 }
 
 // check returns the options with what they leave out. The error names the option and its value.
@@ -139,7 +144,7 @@ func New(o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Registry{o: o, keep: keep.New("zookeeper", o.Logger), started: time.Now()}, nil
+	return &Registry{o: o, keep: keep.New(name, o.Logger), started: time.Now()}, nil
 }
 
 // connected returns the session, which it begins at its first call. Only registrations and watches of the keeper call it.

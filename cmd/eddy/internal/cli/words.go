@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/go-eddy/eddy/internal/nearest"
 )
 
 // NeedsCommand is the body of a command that only groups others.
@@ -31,36 +31,8 @@ func Kind(f *pflag.Flag) string {
 
 // Meant suggests the name that was probably meant, "" if none is near.
 func Meant(typed string, names []string) string {
-	slices.Sort(names)
-	best, least := "", 3
-	for _, name := range names {
-		if d := distance(typed, name); d < least || strings.HasPrefix(name, typed) && best == "" {
-			best, least = name, min(d, least)
-		}
+	if best := nearest.Name(typed, names); best != "" {
+		return fmt.Sprintf(" (did you mean %s?)", best)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// distance is the Levenshtein distance of two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(diagonal+cost, row[j]+1, row[j+1]+1)
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
+	return ""
 }

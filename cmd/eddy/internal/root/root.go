@@ -22,18 +22,33 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serve"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/top"
 	"github.com/go-eddy/eddy/internal/version"
+	"github.com/go-eddy/eddy/rpc/config"
+	"github.com/go-eddy/eddy/rpc/discovery"
+	"github.com/go-eddy/eddy/rpc/discovery/nacos"
 )
 
-// Main runs the command line of this process and exits.
-func Main() {
+// Main runs the command line of this process and exits. The engines are those of the module's own.
+func Main() { MainWith(engines()) }
+
+// engines are what files of "eddy serve rpc" may name: the registries without a module of their own.
+func engines() config.Engines {
+	return config.Engines{Registries: []discovery.Engine{nacos.Engine()}}
+}
+
+// MainWith is Main with the engines that a program links.
+func MainWith(engines config.Engines) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	os.Exit(Run(os.Args[1:], os.Stdout, os.Stderr, signals))
+	os.Exit(run(engines, os.Args[1:], os.Stdout, os.Stderr, signals))
 }
 
 // Run executes one command line and returns the exit code. Every error is one line on stderr.
 func Run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
-	root := newRoot(&cli.Terminal{Out: stdout, Err: stderr, Signals: signals})
+	return run(engines(), args, stdout, stderr, signals)
+}
+
+func run(engines config.Engines, args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
+	root := newRoot(&cli.Terminal{Out: stdout, Err: stderr, Signals: signals}, engines)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintf(stderr, "eddy: %s\n", cli.OneLine(err))
@@ -46,7 +61,7 @@ func Run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 }
 
 // newRoot builds the whole command tree.
-func newRoot(t *cli.Terminal) *cobra.Command {
+func newRoot(t *cli.Terminal, engines config.Engines) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "eddy",
 		Short: "Desk chat server, example servers and load generator of the Eddy network engine",
@@ -58,7 +73,7 @@ func newRoot(t *cli.Terminal) *cobra.Command {
 	root.SetVersionTemplate("eddy {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version, as \"eddy version\" does")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(desk.Command(t), serve.Command(t), bench.Command(t), call.Command(t), top.Command(t), doctor.Command(t), health.Command(), newVersion(t))
+	root.AddCommand(desk.Command(t), serve.Command(t, engines), bench.Command(t), call.Command(t), top.Command(t), doctor.Command(t), health.Command(), newVersion(t))
 	addCompletion(root)
 	tidy(root)
 	return root

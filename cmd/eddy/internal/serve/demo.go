@@ -17,6 +17,10 @@ const (
 	demoSlow    = "demo.Slow"
 	demoFlaky   = "demo.Flaky"
 	demoEcho    = "demo.Echo"
+
+	// Those of the samples in Dubbo's documentation.
+	javaDemo  = "org.apache.dubbo.config.spring.api.DemoService"
+	javaHello = "org.apache.dubbo.config.spring.api.HelloService"
 )
 
 // Requests and responses of the demo services.
@@ -56,8 +60,41 @@ func demoMethods(t *cli.Terminal, interf string) ([]rpc.Method, bool) {
 		return []rpc.Method{rpc.Unary("Fail", fail), rpc.Unary("Panic", panics), rpc.Unary("Busy", busy)}, true
 	case demoEcho:
 		return []rpc.Method{rpc.Raw("Echo", func(_ context.Context, body []byte) ([]byte, error) { return body, nil })}, true
+	case javaDemo:
+		return []rpc.Method{text("sayName", demo{}.SayName)}, true
+	case javaHello:
+		return []rpc.Method{text("sayHello", helloService{}.SayHello)}, true
 	}
 	return nil, false
+}
+
+// demo and helloService are the services of the samples in Dubbo's documentation, with their answers.
+type (
+	demo         struct{}
+	helloService struct{}
+)
+
+func (demo) SayName(context.Context, string) (string, error)          { return "server name", nil }
+func (demo) GetBox(context.Context) (any, error)                      { return nil, nil }
+func (helloService) SayHello(context.Context, string) (string, error) { return "server hello", nil }
+
+// javaImpl is the implementation of a service of Java, nil if there is none.
+func javaImpl(interf string) any {
+	switch interf {
+	case javaDemo:
+		return demo{}
+	case javaHello:
+		return helloService{}
+	}
+	return nil
+}
+
+// text is a method from a text to a text, for callers that are not of Java.
+func text(name string, call func(context.Context, string) (string, error)) rpc.Method {
+	return rpc.Unary(name, func(ctx context.Context, req *string) (*string, error) {
+		said, err := call(ctx, *req)
+		return &said, err
+	})
 }
 
 func hello(_ context.Context, req *helloRequest) (*helloResponse, error) {

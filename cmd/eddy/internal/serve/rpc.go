@@ -25,6 +25,7 @@ import (
 type rpcFlags struct {
 	serving.Flags
 	config                 string
+	engines                config.Engines // that files may name
 	dispatcher, isolation  string
 	ordering, threadpool   string
 	threads, queues        int
@@ -36,8 +37,8 @@ type rpcFlags struct {
 	idle, stats            time.Duration
 }
 
-func newRPC(t *cli.Terminal) *cobra.Command {
-	var f rpcFlags
+func newRPC(t *cli.Terminal, engines config.Engines) *cobra.Command {
+	f := rpcFlags{engines: engines}
 	cmd := &cobra.Command{
 		Use:   "rpc",
 		Short: "Serve demo services over RPC: a greeter, a slow and a flaky one",
@@ -48,13 +49,14 @@ func newRPC(t *cli.Terminal) *cobra.Command {
   demo.Flaky    Fail {"message":"…"}, Panic, Busy {"retry_after_ms":250}
   demo.Echo     Echo, raw
 
-With --config the ports, pools, timeouts, groups and versions are those of a file; its services are these interfaces.`,
+With --config the ports, pools, timeouts, groups and versions are those of a file: YAML, or application.yaml, dubbo.properties
+or XML of Dubbo. Its services are these interfaces, and the DemoService and HelloService of Dubbo's documentation.`,
 		Example: "  eddy serve rpc --isolation service --threads 10\n  eddy call 127.0.0.1:7000 --list",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serveRPC(t, &f, cmd) },
 	}
 	f.Register(cmd, cli.ServeAddr)
 	n := cmd.Flags()
-	n.StringVar(&f.config, "config", "", "YAML file with ports, pools and services (docs/rpc.md); takes the place of the flags about them")
+	n.StringVar(&f.config, "config", "", "file with ports, pools and services, in YAML, properties or XML (docs/rpc.md); takes the place of the flags about them")
 	n.StringVar(&f.dispatcher, "dispatcher", rpc.DispatchAll.String(), "where things run: all, direct, message, execution or connection")
 	n.StringVar(&f.isolation, "isolation", rpc.Shared.String(), "shared: one pool; service: a pool for each service")
 	n.StringVar(&f.ordering, "ordering", responder.ByCompletion.String(), "in which order a connection's calls are run and answered: completion, ordered, serial or no-pipelining")
@@ -74,19 +76,8 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 	return cmd
 }
 
-// instead lists the flags that a file replaces.
-var instead = []string{"addr", "loops", "max-conns", "dispatcher", "isolation", "ordering", "threadpool", "threads", "queues", "adaptive", "alive", "in-flight", "max-payload",
-	"timeout", "retry-after", "connect-queue", "connect-warning", "idle-timeout", "dump", "dump-dir"}
-
 // check reports the first flag whose value makes no sense.
-func (f *rpcFlags) check(cmd *cobra.Command) error {
-	if f.config != "" {
-		for _, name := range instead {
-			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s and --config: what it says belongs into the file", name)
-			}
-		}
-	}
+func (f *rpcFlags) check() error {
 	for _, n := range []struct {
 		name               string
 		value, least, most int
@@ -147,18 +138,10 @@ type rpcServer interface {
 }
 
 func serveRPC(t *cli.Terminal, f *rpcFlags, cmd *cobra.Command) error {
-	if err := f.check(cmd); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
-	cfg := new(config.Config)
-	var err error
-	if f.config == "" {
-		cfg.Server, err = f.options()
-	} else if cfg, err = config.Load(f.config); err != nil {
-		err = fmt.Errorf("--config: %w", err)
-	} else if len(cfg.Server.Ports) == 0 {
-		err = fmt.Errorf("--config %s: it has no protocols, the ports to serve on", f.config)
-	}
+	cfg, err := f.configuration(cmd)
 	if err != nil {
 		return err
 	}
@@ -182,7 +165,7 @@ func serveRPC(t *cli.Terminal, f *rpcFlags, cmd *cobra.Command) error {
 	if err := srv.Listen(); err != nil {
 		return errors.Join(explainPort(ports, err), srv.Close())
 	}
-	t.Say("eddy: serving %s; stop with Ctrl+C", portsServed(cfg.Server, addr))
+	t.Say("eddy: serving %s%s; stop with Ctrl+C", portsServed(cfg.Server, addr), registeredAt(cfg))
 	f.Measured = append(f.Measured, metrics.RPCServer("rpc", srv))
 	if err := errors.Join(op.Pools(srv.Pools()), op.Begin(f.Measured...)); err != nil {
 		return errors.Join(err, srv.Close())
@@ -210,7 +193,7 @@ func front(t *cli.Terminal, f *rpcFlags, o *rpc.ServerOptions, op *operator.Oper
 	}
 	for i := range o.Ports {
 		if f.Secure() {
-			o.Ports[i].Front = init // with a Front the port cannot tell clients that it refuses them
+			o.Ports[i].Front = before(init, o.Ports[i].Front) // with a Front the port cannot tell clients that it refuses them
 		}
 		o.Ports[i].Tune = func(srv *eddy.Server) {
 			srv.Poller, srv.KeepCloses, srv.MemoryBudget = f.Poller, f.KeepCloses(), int(f.Memory)
@@ -218,48 +201,6 @@ func front(t *cli.Terminal, f *rpcFlags, o *rpc.ServerOptions, op *operator.Oper
 		}
 	}
 	return end, nil
-}
-
-// demoServer returns the server with the demo services, and a function that returns where a port listens.
-func demoServer(t *cli.Terminal, f *rpcFlags, cfg *config.Config) (rpcServer, func(name string) string, error) {
-	if f.config == "" {
-		srv, err := rpc.NewServer(cfg.Server)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, name := range []string{demoGreeter, demoSlow, demoFlaky, demoEcho} {
-			svc, err := demoService(t, rpc.Key{Interface: name})
-			if err == nil {
-				err = srv.Register(svc, rpc.Timeout(f.timeout))
-			}
-			if err != nil {
-				return nil, nil, errors.Join(err, srv.Close())
-			}
-		}
-		return srv, func(name string) string { return srv.Addr(name).String() }, nil
-	}
-	var services []*rpc.Service
-	for _, s := range cfg.Services {
-		svc, err := demoService(t, s.Key)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--config %s: %w", f.config, err)
-		}
-		services = append(services, svc)
-	}
-	srv, err := cfg.NewServer(services...)
-	if err != nil {
-		return nil, nil, err
-	}
-	return srv, func(name string) string { return srv.Addr(name).String() }, nil
-}
-
-// demoService returns the demo service of a key's interface.
-func demoService(t *cli.Terminal, key rpc.Key) (*rpc.Service, error) {
-	methods, ok := demoMethods(t, key.Interface)
-	if !ok {
-		return nil, fmt.Errorf("service %v: there is no such demo: use the interfaces %s, %s, %s and %s", key, demoGreeter, demoSlow, demoFlaky, demoEcho)
-	}
-	return rpc.NewService(key, methods...)
 }
 
 // explainPort turns the reason why a port cannot be served into what to do about it.

@@ -130,7 +130,7 @@ func TestServeRPCConfig(t *testing.T) {
 
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(demoConfig, "-1", "-2", 1), `rpc.yaml:5: protocols.frame.port: "-2" is out of range: -1 to 65535`},
-		{strings.Replace(demoConfig, "demo.Echo", "demo.Nope", 1), "service /demo.Nope:: there is no such demo: use the interfaces demo.Greeter, demo.Slow, demo.Flaky and demo.Echo"},
+		{strings.Replace(demoConfig, "demo.Echo", "demo.Nope", 1), "service /demo.Nope:: there is no such demo: use the interfaces demo.Greeter, demo.Slow, demo.Flaky, demo.Echo, org.apache.dubbo.config.spring.api.DemoService and"},
 		{"client: {addresses: 'a:1'}", "it has no protocols, the ports to serve on"},
 	} {
 		write(strings.ReplaceAll(c.text, "dispather", "dispatcher"))

@@ -15,16 +15,17 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/config"
 )
 
-// Command builds the command and those below it.
-func Command(t *cli.Terminal) *cobra.Command {
+// Command builds the command and those below it. The engines are for the files of "eddy serve rpc".
+func Command(t *cli.Terminal, engines config.Engines) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a small example server: echo, line, lanes, frame, rpc, http or ws",
 		RunE:  cli.NeedsCommand("echo, line, lanes, frame, rpc, http and ws"),
 	}
-	cmd.AddCommand(newEcho(t), newLine(t), newLanes(t), newFrame(t), newRPC(t), newHTTP(t), newWS(t))
+	cmd.AddCommand(newEcho(t), newLine(t), newLanes(t), newFrame(t), newRPC(t, engines), newHTTP(t), newWS(t))
 	return cmd
 }
 
