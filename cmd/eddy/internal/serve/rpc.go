@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/config"
@@ -53,6 +54,7 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serveRPC(t, &f, cmd) },
 	}
 	f.Register(cmd, cli.ServeAddr)
+	f.RegisterOverload(cmd)
 	n := cmd.Flags()
 	n.StringVar(&f.config, "config", "", "YAML file with ports, pools and services (docs/rpc.md); takes the place of the flags about them")
 	n.StringVar(&f.dispatcher, "dispatcher", rpc.DispatchAll.String(), "where things run: all, direct, message, execution or connection")
@@ -75,7 +77,7 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 }
 
 // instead lists the flags that a file replaces.
-var instead = []string{"addr", "loops", "max-conns", "dispatcher", "isolation", "ordering", "threadpool", "threads", "queues", "adaptive", "alive", "in-flight", "max-payload",
+var instead = []string{"addr", "loops", "max-conns", "dispatcher", "isolation", "ordering", "threadpool", "threads", "queues", "adaptive", "overload", "overload-memory", "overload-lag", "overload-queue-age", "alive", "in-flight", "max-payload",
 	"timeout", "retry-after", "connect-queue", "connect-warning", "idle-timeout", "dump", "dump-dir"}
 
 // check reports the first flag whose value makes no sense.
@@ -115,9 +117,9 @@ func (f *rpcFlags) options() (o rpc.ServerOptions, err error) {
 	p := rpc.PortOptions{
 		Name: "rpc", Addr: f.Addr, InFlight: f.inFlight, MaxPayload: f.maxPayload, IdleTimeout: f.idle, Accepts: f.MaxConns, Loops: f.Loops,
 		ConnectQueue: f.connectQueue, ConnectWarning: min(f.connectW, f.connectQueue),
-		Pool: rpc.PoolOptions{Threads: f.threads, Queue: f.queues, KeepAlive: f.alive, Adaptive: f.adaptive},
+		Pool: rpc.PoolOptions{Threads: f.threads, Queue: f.queues, KeepAlive: f.alive, Adaptive: f.Adaptive(f.adaptive)},
 	}
-	o.Dumper, o.RetryAfter = f.Dumper, f.retryAfter
+	o.Dumper, o.RetryAfter, o.Overload = f.Dumper, f.retryAfter, f.OverloadOptions()
 	if f.retryAfter == 0 {
 		o.RetryAfter = -1
 	}
@@ -143,6 +145,7 @@ type rpcServer interface {
 	Shutdown(context.Context) (eddy.DrainReport, error)
 	Close() error
 	Stats() rpc.ServerStats
+	Overload() *overload.Manager
 	Pools() []*executor.Pool
 }
 
@@ -184,7 +187,7 @@ func serveRPC(t *cli.Terminal, f *rpcFlags, cmd *cobra.Command) error {
 	}
 	t.Say("eddy: serving %s; stop with Ctrl+C", portsServed(cfg.Server, addr))
 	f.Measured = append(f.Measured, metrics.RPCServer("rpc", srv))
-	if err := errors.Join(op.Pools(srv.Pools()), op.Begin(f.Measured...)); err != nil {
+	if err := errors.Join(op.Overload("rpc", srv.Overload()), op.Pools(srv.Pools()), op.Begin(f.Measured...)); err != nil {
 		return errors.Join(err, srv.Close())
 	}
 	defer op.End()
