@@ -60,6 +60,7 @@ const (
 	RefuseDecide      RefuseCause = accept.CauseDecide      // Admission.Decide said so, or a function of Admission panicked
 	RefuseTaskQueue   RefuseCause = accept.CauseTaskQueue   // the task queue of every loop is full
 	RefuseDescriptors RefuseCause = accept.CauseDescriptors // the process has no descriptor left but Admission.SpareDescriptors
+	RefuseOverload    RefuseCause = accept.CauseOverload    // Server.RefuseConns
 )
 
 // RefuseCauses lists every cause, in order.

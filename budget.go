@@ -90,6 +90,7 @@ func (e *endpoint) join(loops []*loop, bytes int) {
 	if len(b.cells) > 0 && b.cells[0].loop != loops[0] {
 		b.cells = nil // of a Listen that failed; on a shared group they stay
 	}
+	e.relief.queued = make([][reliefKinds]atomic.Bool, len(loops))
 	for _, l := range loops[len(b.cells):] {
 		b.cells = append(b.cells, &memoryCell{loop: l, owner: e})
 	}

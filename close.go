@@ -66,6 +66,9 @@ func (c *Conn) settleEnd(reason CloseReason, err error) {
 	if c.paused&pauseEnd == 0 {
 		c.clock = 0
 	}
+	if reason == CloseServerShutdown && c.has(relieved) && c.set.owner.phase.Load() == int32(serverRunning) {
+		reason = CloseOverload // a protocol ends the connection as at the end of the server
+	}
 	c.ended.Store(&CloseError{Reason: reason, Err: err})
 	c.phase = PhaseClosing
 	c.dropParked()

@@ -94,7 +94,7 @@ func TestOwnCloseReason(t *testing.T) {
 			t.Errorf("a recent close for %v", c.Reason)
 		}
 	}
-	if all := eddy.CloseReasons(); !slices.Contains(all[16:], quotaExceeded) || eddy.RegisterCloseReason("quota_exceeded") != quotaExceeded {
+	if all := eddy.CloseReasons(); !slices.Contains(all[17:], quotaExceeded) || eddy.RegisterCloseReason("quota_exceeded") != quotaExceeded {
 		t.Errorf("the reasons are %v", all)
 	}
 }

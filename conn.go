@@ -238,7 +238,7 @@ func (c *Conn) SetPhase(p Phase) {
 	}
 }
 
-// Draining reports whether the server is shutting down. A protocol that can refuse a new request should then do so, and
+// Draining reports whether the server is shutting down, or has asked this connection to end, see Server.EndIdle. A protocol that can refuse a new request should then do so, and
 // mark the request as not executed. Any goroutine.
 func (c *Conn) Draining() bool { return c.shows(drainTold) }
 

@@ -30,6 +30,7 @@ type endpoint struct {
 	tenants  meter.Labels[string]
 	recent   *meter.Recent[closedConn] // nil = none is kept
 	budget   budget
+	relief   relief
 	ended    atomic.Int64 // connections that have closed, in whatever way
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
 	dropped  atomic.Int64 // requests in flight on them
@@ -167,7 +168,7 @@ func (l *loop) continueWalks() {
 			case c == nil || c.set.owner != w.owner:
 			case w.over != nil:
 				c.force(w.cause)
-			case c.phase < PhaseClosing:
+			case c.phase < PhaseClosing && !c.has(draining): // else it was told before, by relieve
 				l.drainConn(c)
 			}
 		}

@@ -33,6 +33,7 @@ const (
 	CloseAdmissionRejected                    // a limit refused the connection
 	CloseBackpressureLimit                    // too much was queued for a slow reader, or an executor refused the work
 	CloseServerShutdown                       // the server stopped
+	CloseOverload                             // the server had too much to do, see Server.EndIdle and Server.EndKeepAlive
 	CloseIOError                              // the socket failed, resets included
 	CloseInternalError                        // a handler panicked or returned an unclassified error
 	closeReasons                              // the first of the application's own
@@ -41,7 +42,7 @@ const (
 var closeReasonNames = [closeReasons]string{
 	"unset", "normal", "peer_closed", "incomplete_request", "protocol_error", "frame_too_large", "handshake_failed",
 	"idle_timeout", "read_timeout", "body_timeout", "handler_timeout", "write_timeout", "admission_rejected",
-	"backpressure_limit", "server_shutdown", "io_error", "internal_error",
+	"backpressure_limit", "server_shutdown", "overload", "io_error", "internal_error",
 }
 
 // The errors that callers compare with errors.Is.

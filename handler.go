@@ -118,7 +118,8 @@ func given(msg any, err error) error {
 	return err
 }
 
-// DrainEvent tells the handlers that the server is draining: finish what is in flight, take no new requests.
+// DrainEvent tells the handlers that the server is draining, or that it ends this connection because it has too much to do: finish
+// what is in flight, take no new requests.
 type DrainEvent struct{}
 
 // InputClosedEvent tells the handlers that the peer will send no more but may still read. With CloseOnEOF the connection

@@ -53,11 +53,11 @@ func TestLabelsAreBounded(t *testing.T) {
 
 // TestRefuseCauseNames: the metric labels are a promise, and every cause has a name of its own.
 func TestRefuseCauseNames(t *testing.T) {
-	all := []RefuseCause{RefuseMaxConns, RefusePerIP, RefusePerTenant, RefuseRate, RefusePerLoop, RefuseMemory, RefuseDecide, RefuseTaskQueue, RefuseDescriptors}
+	all := []RefuseCause{RefuseMaxConns, RefusePerIP, RefusePerTenant, RefuseRate, RefusePerLoop, RefuseMemory, RefuseDecide, RefuseTaskQueue, RefuseDescriptors, RefuseOverload}
 	if got := RefuseCauses(); !slices.Equal(got, all) {
 		t.Errorf("RefuseCauses lists %v", got)
 	}
-	want := "max_conns max_per_ip max_per_tenant rate max_per_loop memory_budget decide task_queue descriptors unknown"
+	want := "max_conns max_per_ip max_per_tenant rate max_per_loop memory_budget decide task_queue descriptors overload unknown"
 	var got []string
 	for _, c := range append(all, all[len(all)-1]+1) {
 		got = append(got, c.String())

@@ -48,8 +48,8 @@ func TestNames(t *testing.T) {
 			seen[s] = true
 		}
 	}
-	if n := len(CloseReasons()); closeReasons != 17 || n < 16 {
-		t.Errorf("%d close reasons, %d of the engine with the unset one, want 17", n, closeReasons)
+	if n := len(CloseReasons()); closeReasons != 18 || n < 17 {
+		t.Errorf("%d close reasons, %d of the engine with the unset one, want 18", n, closeReasons)
 	}
 	for p := range phases {
 		if s := p.String(); s == "" || seen[s] {

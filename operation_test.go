@@ -286,7 +286,7 @@ func TestDefaultLoops(t *testing.T) {
 func TestCloseReasonNames(t *testing.T) {
 	want := []string{"normal", "peer_closed", "incomplete_request", "protocol_error", "frame_too_large", "handshake_failed",
 		"idle_timeout", "read_timeout", "body_timeout", "handler_timeout", "write_timeout", "admission_rejected",
-		"backpressure_limit", "server_shutdown", "io_error", "internal_error"}
+		"backpressure_limit", "server_shutdown", "overload", "io_error", "internal_error"}
 	var got []string
 	for _, r := range eddy.CloseReasons()[:len(want)] { // the tests' own come behind
 		got = append(got, r.String())

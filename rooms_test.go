@@ -11,7 +11,7 @@ import (
 func TestRooms(t *testing.T) {
 	face := map[string]bool{
 		"server.go": true, "engine.go": true, "dialer.go": true, "group.go": true, "options.go": true, "census.go": true,
-		"stats.go": true, "simulate.go": true, "inspect.go": true,
+		"stats.go": true, "simulate.go": true, "inspect.go": true, "overload.go": true,
 	}
 	rooms.Plan{
 		Of: func(file string) string {

@@ -82,7 +82,6 @@ type Server struct {
 
 	mu       sync.Mutex             // held during Listen
 	eng      atomic.Pointer[engine] // nil until Listen has succeeded
-	closed   bool                   // the server was ended before Listen
 	endpoint endpoint
 	platform *kernel // nil = the real one
 }
@@ -103,7 +102,7 @@ func (s *Server) listen(network, address string, on net.Listener) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.endpoint.phase.Load() != int32(serverRunning) {
+	if s.endpoint.phase.Load() != int32(serverRunning) {
 		return ErrServerClosed
 	}
 	if s.eng.Load() != nil {
@@ -145,8 +144,11 @@ func (s *Server) toEnd() *engine {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	return s.eng.Load()
+	e := s.eng.Load()
+	if e == nil {
+		s.endpoint.phase.Store(int32(serverStopped))
+	}
+	return e
 }
 
 // ListenAndServe is Listen followed by Wait.

@@ -14,7 +14,8 @@ import "github.com/go-eddy/eddy/internal/meter"
 //	cutShort     inputEnded came inside a frame, whose bytes are dropped
 //	finishing    the phase is Closing and what is queued is still sent, until listedClose
 //	lingering    finishing, the queue is empty, FIN is sent: what the peer sends is dropped until its end
-//	draining     the handlers have been told DrainEvent; the connection ends as soon as it is idle
+//	draining     the handlers have been told DrainEvent, by a drain or by relieve; the connection ends as soon as it is idle
+//	relieved     draining because the server relieves itself, see Server.EndIdle
 //	readingBody  Conn.clock times a body, else a header or frame
 //	handshaking  Conn.clock is when the handshake has to be done; never in phase Closing, nor with pauseEnd
 //	timed        there is a handler deadline
@@ -55,6 +56,7 @@ const (
 	aborts
 	cutResets
 	readsOn
+	relieved
 )
 
 func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }

@@ -79,6 +79,8 @@ type Stats struct {
 	AcceptPauses      uint64                 // times accepting stopped for want of room or of descriptors
 	AcceptErrors      uint64
 	Shed              uint64 // accepted and closed at once because descriptors had run out
+	EndedIdle         uint64 // connections that EndIdle has asked to end
+	EndedKeepAlive    uint64 // connections that EndKeepAlive has asked to end
 	Memory            MemoryStats
 	ExecutorPanics    uint64                 // panics of handlers on pools
 	LiveBuffers       int                    // counted buffers of the group not released yet
@@ -111,6 +113,8 @@ func (s *Server) Stats() Stats {
 		AcceptPauses:      n.tally.Pauses.Load(),
 		AcceptErrors:      n.tally.Errors.Load(),
 		Shed:              n.tally.Shed.Load(),
+		EndedIdle:         n.relief.ended[reliefIdle].Load(),
+		EndedKeepAlive:    n.relief.ended[reliefKeepAlive].Load(),
 		ExecutorPanics:    n.hopPanics.Load(),
 		Closed:            closes(&n.closed),
 		Tenants:           labelCounts(&n.tenants),

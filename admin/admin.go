@@ -77,15 +77,16 @@ type Server struct {
 	pool  *executor.Pool
 	srv   *eddy.Server
 
-	mu       sync.Mutex
-	servers  []watched
-	pools    []*executor.Pool
-	lanes    []watchedLanes
-	traces   []watchedTraces
-	requests []func() uint64
-	cancel   context.CancelFunc // ends the goroutines; nil before Listen
-	running  sync.WaitGroup     // the goroutines of samples and health
-	closed   bool
+	mu        sync.Mutex
+	servers   []watched
+	pools     []*executor.Pool
+	lanes     []watchedLanes
+	traces    []watchedTraces
+	overloads []watchedOverload
+	requests  []func() uint64
+	cancel    context.CancelFunc // ends the goroutines; nil before Listen
+	running   sync.WaitGroup     // the goroutines of samples and health
+	closed    bool
 }
 
 // watched is a server added with Watch.

@@ -13,16 +13,17 @@ import (
 
 // Snapshot is the body of /stats.json. Times of loops are in microseconds; names ending in _s are per second.
 type Snapshot struct {
-	Program string        `json:"program"`
-	Version string        `json:"version,omitempty"`
-	Time    time.Time     `json:"time"`
-	Uptime  float64       `json:"uptime_seconds"` // of this package's Server
-	Process Process       `json:"process"`
-	Ready   bool          `json:"ready"`
-	Reasons []Reason      `json:"reasons,omitempty"`
-	Servers []ServerStats `json:"servers"`
-	Pools   []PoolStats   `json:"pools"`
-	Lanes   []LaneStats   `json:"lanes"`
+	Program  string          `json:"program"`
+	Version  string          `json:"version,omitempty"`
+	Time     time.Time       `json:"time"`
+	Uptime   float64         `json:"uptime_seconds"` // of this package's Server
+	Process  Process         `json:"process"`
+	Ready    bool            `json:"ready"`
+	Reasons  []Reason        `json:"reasons,omitempty"`
+	Servers  []ServerStats   `json:"servers"`
+	Pools    []PoolStats     `json:"pools"`
+	Lanes    []LaneStats     `json:"lanes"`
+	Overload []OverloadStats `json:"overload"`
 	// Requests is the total of the counters of CountRequests or, without any, of the loops' messages.
 	Requests uint64 `json:"requests"`
 	// Samples are those of the last five minutes whose Seq is above the request's "since", oldest first. Without "since"
@@ -178,7 +179,7 @@ func (s *Server) Snapshot(since int64) Snapshot {
 	snap := Snapshot{
 		Program: s.o.Program, Version: s.o.Version, Time: now, Uptime: now.Sub(s.began).Seconds(), Process: process(),
 		Ready: ready.Ready, Reasons: ready.Reasons, Servers: make([]ServerStats, 0, len(servers)), Pools: make([]PoolStats, 0, len(pools)),
-		Lanes: s.laneStats(), Samples: s.samples.after(since),
+		Lanes: s.laneStats(), Overload: s.overloadStats(), Samples: s.samples.after(since),
 	}
 	for _, w := range servers {
 		snap.Servers = append(snap.Servers, serverStats(w))

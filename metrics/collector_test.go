@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/tlsx"
@@ -70,12 +71,15 @@ func everything(t *testing.T) []Source {
 	t.Cleanup(func() { _ = client.Close() })
 	recorder, err := trace.New(trace.Options{})
 	must(err)
+	guard, err := overload.New(overload.Options{Servers: []*eddy.Server{srv}})
+	must(err)
+	t.Cleanup(guard.Close)
 	return []Source{
 		Server("srv", srv), Dialer("out", &eddy.Dialer{}), Group("shared", &eddy.Group{}), Pool("work", pool),
 		Keyed("keyed", executor.NewKeyed[int](pool, 0, 0)), Lanes("lanes", lanes), Ring("queue", queue), Spill("spill", spill),
 		HTTP("web", http1.NewHandler(http.NotFoundHandler(), pool, http1.Options{})), HTTP2("web2", http2.NewHandler(http.NotFoundHandler(), pool, http2.Options{})), Transport("out", &http1.Transport{}), TLS("tls", &tlsx.Layer{}),
 		Responder("frames", responder), Class("typing", &eddy.MessageClass{}), WebSocket("ws", &websocket.Stats{}), Hub("all", hub), Compression("z", z),
-		RPCServer("api", server), RPCClient("peer", client), Traces("main", recorder),
+		RPCServer("api", server), RPCClient("peer", client), Traces("main", recorder), Overload("guard", guard),
 	}
 }
 

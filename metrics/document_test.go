@@ -13,7 +13,7 @@ import (
 func TestDocument(t *testing.T) {
 	for heading, of := range map[string]func() []*expo.Family{
 		"Servers": serverFamilies, "Dialers": dialerFamilies, "Loops": loopFamilies, "Pools, keys and lanes": poolFamilies,
-		"Rings and spill": ringFamilies, "HTTP, TLS, requests and classes": protocolFamilies, "WebSocket": websocketFamilies, "RPC": rpcFamilies, "Traces": traceFamilies, "Program": programFamilies,
+		"Rings and spill": ringFamilies, "HTTP, TLS, requests and classes": protocolFamilies, "WebSocket": websocketFamilies, "RPC": rpcFamilies, "Traces": traceFamilies, "Program": programFamilies, "Overload": overloadFamilies,
 	} {
 		expotest.Document(t, heading, of())
 	}

@@ -152,7 +152,7 @@ func putEvents(scrape *expo.Scrape, side string, st *eventStats) {
 func families() []*expo.Family {
 	var all []*expo.Family
 	for _, of := range []func() []*expo.Family{
-		serverFamilies, dialerFamilies, loopFamilies, poolFamilies, ringFamilies, protocolFamilies, websocketFamilies, rpcFamilies, traceFamilies,
+		serverFamilies, dialerFamilies, loopFamilies, poolFamilies, ringFamilies, protocolFamilies, websocketFamilies, rpcFamilies, traceFamilies, overloadFamilies,
 	} {
 		all = append(all, of()...)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc/internal/pools"
 )
@@ -40,6 +41,10 @@ type ServerOptions struct {
 	// DrainGrace is how long Shutdown keeps a connection open for calls that cross its GOAWAY. Such calls are answered
 	// UNAVAILABLE and made elsewhere. Clients that obey GOAWAY end it earlier. 0 = DefaultDrainGrace, negative = none.
 	DrainGrace time.Duration
+
+	// Overload switches on the overload manager of package overload; &overload.Options{} has all its defaults. Its Servers are the
+	// ports; its Pools those of the services that are registered before Listen, beside those that it names. nil = none.
+	Overload *overload.Options
 
 	Discovery DiscoveryOptions // where the services are registered
 
@@ -71,7 +76,8 @@ type Server struct {
 	ended         chan struct{} // closed when nothing runs any more
 	endOnce       sync.Once
 
-	announcer *announcer // nil without a registry
+	announcer *announcer        // nil without a registry
+	manager   *overload.Manager // nil without ServerOptions.Overload, and before Listen
 }
 
 type serverState uint8
@@ -239,6 +245,9 @@ func (s *Server) Listen() error {
 			return fmt.Errorf("rpc: port %q: %w", p.o.Name, err)
 		}
 	}
+	if err := s.watchOverload(); err != nil {
+		return errors.Join(err, s.Close())
+	}
 	s.announcer.listening()
 	s.mu.Lock()
 	registrations := slices.Clone(s.registrations)
@@ -348,6 +357,9 @@ func (s *Server) endPorts(end func(i int, p *port) error) []error {
 
 // endPools ends the pools and with them the server. The result has errs, too.
 func (s *Server) endPools(ctx context.Context, errs []error) error {
+	if m := s.Overload(); m != nil {
+		m.Close()
+	}
 	errs = append(errs, s.pools.End(ctx))
 	s.endOnce.Do(func() { close(s.ended) })
 	return errors.Join(errs...)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/overload"
 )
 
 func server() (*eddy.Server, error) {
@@ -64,6 +65,9 @@ func server() (*eddy.Server, error) {
 func serve(told context.Context, srv *eddy.Server, addr string, grace time.Duration) error {
 	if err := srv.Listen("tcp", addr); err != nil {
 		return err
+	}
+	if _, err := overload.New(overload.Options{Servers: []*eddy.Server{srv}}); err != nil { // ends with the server
+		return errors.Join(err, srv.Close())
 	}
 	slog.Info("listening", "addr", srv.Addr())
 	<-told.Done()

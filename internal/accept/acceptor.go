@@ -62,6 +62,7 @@ type Acceptor[T any] struct {
 	last     int            // accepts left to a server that drains, 0 while it does not; see LastBatch
 	adopting bool           // see Adopt
 	paused   bool           // accepts nothing
+	forRoom  bool           // paused until there is room
 	timer    *reactor.Timer // ends the pause
 	partings []*parting
 }
@@ -182,6 +183,9 @@ func (a *Acceptor[T]) claimRoom() (cause Cause, wait time.Duration) {
 	g, tally := a.Set.Gate, a.Set.Tally
 	if a.Host.Pressed.Load() {
 		return CauseMemory, 0
+	}
+	if tally.Overloaded.Load() {
+		return CauseOverload, 0
 	}
 	if !tally.Admit(g.MaxConns) {
 		return CauseMaxConns, 0

@@ -20,11 +20,12 @@ const (
 	CauseDecide            // Gate.Decide said so, or a function of the Gate panicked
 	CauseTaskQueue         // no loop took the socket, although not every loop is full
 	CauseDescriptors       // the process has no descriptor left but Gate.SpareDescriptors
+	CauseOverload          // Tally.Overloaded
 	causes
 )
 
 var causeNames = [causes]string{
-	"none", "max_conns", "max_per_ip", "max_per_tenant", "rate", "max_per_loop", "memory_budget", "decide", "task_queue", "descriptors",
+	"none", "max_conns", "max_per_ip", "max_per_tenant", "rate", "max_per_loop", "memory_budget", "decide", "task_queue", "descriptors", "overload",
 }
 
 // String returns the cause's snake_case name, the one metrics use.

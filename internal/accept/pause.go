@@ -51,22 +51,32 @@ const roomCheck = 100 * time.Millisecond
 
 // awaitRoom pauses until a connection has ended.
 func (a *Acceptor[T]) awaitRoom() {
-	a.pause(roomCheck)
+	if !a.paused {
+		a.pause(roomCheck)
+		a.forRoom = a.paused
+	}
 	a.Set.Tally.waiting.Store(true)
 	if cause, _ := a.claimRoom(); cause == causeNone { // room came before waiting was set
 		a.returnRoom()
 	}
 }
 
-// Wake ends a pause, because there may be room. Any goroutine.
-func (a *Acceptor[T]) Wake() { a.Host.Post(a.resume) }
+// Wake ends a pause for want of room, because there may be some. Pauses for other causes, such as an accept that failed, last
+// their time. Any goroutine.
+func (a *Acceptor[T]) Wake() {
+	a.Host.Post(func() {
+		if a.forRoom {
+			a.resume()
+		}
+	})
+}
 
 // resume accepts again after a pause.
 func (a *Acceptor[T]) resume() {
 	if a.closed || !a.paused {
 		return
 	}
-	a.paused = false
+	a.paused, a.forRoom = false, false
 	if a.timer != nil {
 		a.timer.Stop()
 		a.timer = nil

@@ -203,3 +203,61 @@ func TestSpareDescriptors(t *testing.T) {
 	r.left = 0
 	r.expect("the last one, where none is spared", r.arrive("192.0.2.1"), "o")
 }
+
+// TestOverload: while the server says that it is overloaded, new connections meet OnLimit, and those that are left in the kernel's
+// queue come in when it is over. The last batch of a drain leaves nobody there.
+func TestOverload(t *testing.T) {
+	r := newRig(t, &Gate{}, Settings{}).begin()
+	r.tally.SetOverloaded(true)
+	r.expect("refused", r.come(2), "xx")
+	r.expectRefused(map[Cause]uint64{CauseOverload: 2})
+	r.tally.SetOverloaded(false)
+	r.expect("afterwards", r.come(1), "o")
+
+	r = newRig(t, &Gate{OnLimit: DecisionPause}, Settings{}).begin()
+	r.tally.SetOverloaded(true)
+	r.expect("left in the queue", r.come(2), "")
+	r.pass(time.Hour)
+	if r.pending != 2 || r.tally.Active.Load() != 0 {
+		t.Errorf("%d wait, %d count", r.pending, r.tally.Active.Load())
+	}
+	r.tally.SetOverloaded(false)
+	if r.turn(); r.pending != 0 || len(r.conns) != 2 {
+		t.Errorf("%d wait and %d are connections when it is over", r.pending, len(r.conns))
+	}
+	r.tally.SetOverloaded(true)
+	r.come(3)
+	for range 2 {
+		r.LastBatch()
+	}
+	if r.pending != 0 || len(r.conns) != 2 || !r.closed {
+		t.Errorf("at the end of the drain %d wait, %d are connections, the listener is closed: %v", r.pending, len(r.conns), r.closed)
+	}
+	r.expectRefused(map[Cause]uint64{CauseOverload: 3})
+	r.tally.SetOverloaded(false) // wakes a listener that is closed
+	r.turn()
+}
+
+// TestRoomEndsNoOtherPause: the end of an overload, or room of another listener, does not cut short the pause after an accept
+// that failed; nor does the end of that pause let anybody in while there is an overload.
+func TestRoomEndsNoOtherPause(t *testing.T) {
+	r := newRig(t, &Gate{OnLimit: DecisionPause}, Settings{}).begin()
+	r.acceptErr, r.pending = syscall.EMFILE, 1
+	r.turn()
+	accepts := r.accepts
+	r.tally.SetOverloaded(true)
+	r.tally.waiting.Store(true) // another listener of the server waits
+	r.tally.SetOverloaded(false)
+	if r.turn(); r.accepts != accepts || r.listening() {
+		t.Errorf("%d accepts within the pause, listening %v", r.accepts-accepts, r.listening())
+	}
+	r.tally.SetOverloaded(true)
+	r.acceptErr = nil
+	if r.pass(time.Second); len(r.conns) != 0 || r.pending != 1 {
+		t.Errorf("%d connections during the overload", len(r.conns))
+	}
+	r.tally.SetOverloaded(false)
+	if r.turn(); len(r.conns) != 1 {
+		t.Errorf("%d connections when both are over", len(r.conns))
+	}
+}

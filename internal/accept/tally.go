@@ -14,6 +14,8 @@ type Tally struct {
 	Errors   atomic.Uint64
 	Shed     atomic.Uint64 // accepted and closed at once because descriptors had run out
 
+	Overloaded atomic.Bool // nobody is admitted, see SetOverloaded
+
 	Wake    []func()    // Acceptor.Wake of each; fixed before the first connection
 	waiting atomic.Bool // acceptors want to know of room
 }
@@ -60,6 +62,13 @@ func (n *Tally) less(count *atomic.Int64) {
 func (n *Tally) Release() {
 	n.unadmit()
 	n.RoomAgain()
+}
+
+// SetOverloaded makes new connections meet Gate.OnLimit, as at a limit, or ends that.
+func (n *Tally) SetOverloaded(on bool) {
+	if n.Overloaded.Swap(on) && !on {
+		n.RoomAgain()
+	}
 }
 
 // RoomAgain makes the acceptors that wait for room look again.

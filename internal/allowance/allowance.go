@@ -77,6 +77,9 @@ func (f Files) GroupMemory() (bytes uint64, file string) {
 	return bytes, file
 }
 
+// GoLimit is the Source of a limit that the Go runtime keeps to by itself.
+const GoLimit = "GOMEMLIMIT"
+
 // Memory is the most that this process may use.
 type Memory struct {
 	Bytes  uint64 // Unlimited when nothing is known
@@ -101,7 +104,7 @@ func (f Files) Least(golimit int64, machine func() (uint64, error)) Memory {
 	}
 	atMost(f.GroupMemory())
 	if golimit > 0 && golimit != math.MaxInt64 { // 0 asks for constant collection
-		atMost(uint64(golimit), "GOMEMLIMIT")
+		atMost(uint64(golimit), GoLimit)
 	}
 	return m
 }

@@ -39,6 +39,7 @@ var layers = map[string]layer{
 	".":                        {rank: 3, core: true},
 	"responder":                {rank: 4, core: true},
 	"trace":                    {rank: 4, core: true},
+	"overload":                 {rank: 4, core: true},
 	"codec":                    {rank: 5, core: true},
 	"codec/internal/codectest": {rank: 6, core: true},
 	"internal/enginetest":      {rank: 4, core: true},

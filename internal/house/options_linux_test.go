@@ -30,6 +30,7 @@ import (
 	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/limit"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/relay"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/ring"
@@ -49,6 +50,7 @@ var otherOptions = map[string][]string{
 	"":         {"Server", "Dialer", "Group", "Admission", "Watermarks", "Deadlines", "MessageClass"},
 	"executor": {"Adaptive", "Lane"},
 	"http1":    {"Transport"},
+	"overload": {"Thresholds"},
 	"http2":    {"Transport"},
 	"rpc":      {"Backoff"},
 
@@ -163,6 +165,15 @@ func allOptions(t *testing.T) []optionsOf {
 			}
 			return err
 		}),
+		check("overload.Options", overload.Options{}, func(o *overload.Options) error {
+			o.Servers = []*eddy.Server{{}}
+			m, err := overload.New(*o)
+			if err == nil {
+				m.Close()
+			}
+			return err
+		}),
+		noError[overload.Thresholds]("overload.Thresholds"),
 		check("limit.Options", limit.Options{Max: 1}, func(o *limit.Options) error {
 			_, err := limit.NewConcurrency(*o)
 			return err

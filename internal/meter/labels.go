@@ -15,7 +15,7 @@ const Other = "other"
 const MaxLabels = 1000
 
 // Kinds is how many kinds of events Counts tell apart.
-const Kinds = 49
+const Kinds = 50
 
 // Counts count events by kind, which is below Kinds. The zero value is ready. Any goroutine.
 type Counts [Kinds]atomic.Uint64

@@ -19,7 +19,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"unknown key of a service", oneProtocol + "services:\n- interface: a\n  versoin: 1\n", `f.yaml:5: services[0].versoin: is no key here (did you mean version?): known are interface, group, version, protocol`},
 		{"unknown key of an executor", oneProtocol + "services:\n- interface: a\n  executor: {port: 1}\n", `f.yaml:5: services[0].executor.port: is no key here: known are threadpool`},
 		{"unknown key of the client", "client:\n  addresses: [a:1]\n  retries: 2\n", `f.yaml:3: client.retries: is no key here`},
-		{"unknown key of the application", "application:\n  nane: x\n", `f.yaml:2: application.nane: is no key here (did you mean name?): known are name, executor-management-mode, dump-enable, dump-directory, retry-after`},
+		{"unknown key of the application", "application:\n  nane: x\n", `f.yaml:2: application.nane: is no key here (did you mean name?): known are name, executor-management-mode, dump-enable, dump-directory, overload, retry-after`},
 		{"text for a number", "protocols:\n  frame:\n    port: none", `f.yaml:3: protocols.frame.port: "none" is no whole number from -1 to 65535`},
 		{"number in quotes", "protocols:\n  frame:\n    port: '80'", `f.yaml:3: protocols.frame.port: "80" is no whole number`},
 		{"fraction", "protocols:\n  frame:\n    port: 1\n    threads: 1.5", `f.yaml:4: protocols.frame.threads: "1.5" is no whole number from 1 to 100000`},
@@ -126,7 +126,7 @@ func many(n int, format string) string {
 // TestEveryErrorAtOnce: what is wrong in a file is told together, in the order of its lines, and not without end.
 func TestEveryErrorAtOnce(t *testing.T) {
 	_, err := Parse("f.yaml", []byte("application: {x: 1}\nprotocols:\n  frame: {port: 70000, threads: many}\nservices:\n- interface: a\n  protocol: tri\n"))
-	want := `config: f.yaml:1: application.x: is no key here: known are name, executor-management-mode, dump-enable, dump-directory, retry-after
+	want := `config: f.yaml:1: application.x: is no key here: known are name, executor-management-mode, dump-enable, dump-directory, overload, retry-after
 config: f.yaml:3: protocols.frame.port: "70000" is out of range: -1 to 65535
 config: f.yaml:3: protocols.frame.threads: "many" is no whole number from 1 to 100000
 config: f.yaml:6: services[0].protocol: "tri" is none of the protocols frame`

@@ -44,14 +44,6 @@ type document struct {
 	client      *client
 }
 
-type application struct {
-	name       string
-	isolation  bool // executor-management-mode
-	dumpOff    bool
-	dumpDir    string
-	retryAfter *time.Duration
-}
-
 // threadpool holds the keys of a pool. Zeros are the defaults of its kind.
 type threadpool struct {
 	kind                  rpc.PoolKind
@@ -119,25 +111,6 @@ func (r *reader) document(n *yaml.Node) *document {
 	}
 	d.resolve(r)
 	return d
-}
-
-// parseApplication reads the application's keys, and those of the file's form.
-func (d *document) parseApplication(r *reader, more ...field) func(*yaml.Node, string) {
-	return func(n *yaml.Node, key string) {
-		a := &d.application
-		on, retryAfter := true, time.Duration(0)
-		seen := r.fields(n, key, append([]field{
-			{name: "name", parse: text(r, &a.name)},
-			{name: "executor-management-mode", parse: choice(r, &a.isolation, among(managements, []bool{false, true}), managements)},
-			{name: "dump-enable", also: "dump.enable", parse: boolean(r, &on)},
-			{name: "dump-directory", also: "dump.directory", parse: text(r, &a.dumpDir)},
-			{name: "retry-after", parse: duration(r, &retryAfter, 0)},
-		}, more...))
-		a.dumpOff = !on
-		if seen["retry-after"] != nil {
-			a.retryAfter = &retryAfter
-		}
-	}
 }
 
 // fields returns the keys that a protocol, a pool and an executor have in common. check compares their values when they

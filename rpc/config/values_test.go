@@ -17,6 +17,7 @@ const everyKey = `application:
   dump-enable: false
   dump-directory: /var/dumps
   retry-after: 250
+  overload: true
 protocols:
   frame:
     host: 127.0.0.1
@@ -82,7 +83,7 @@ func TestEveryKey(t *testing.T) {
 	if len(c.Warnings) > 0 {
 		t.Errorf("warnings %q", c.Warnings)
 	}
-	if d := c.Server.Dumper; !d.Disabled || d.Dir != "/var/dumps" || c.Server.Isolation != rpc.PerService || c.Server.RetryAfter != 250*time.Millisecond {
+	if d := c.Server.Dumper; !d.Disabled || d.Dir != "/var/dumps" || c.Server.Isolation != rpc.PerService || c.Server.RetryAfter != 250*time.Millisecond || c.Server.Overload == nil {
 		t.Errorf("server %+v, dumper %v, %q", c.Server, d.Disabled, d.Dir)
 	}
 	wantPorts := []rpc.PortOptions{{
@@ -123,7 +124,7 @@ func TestDefaults(t *testing.T) {
 	if want := []rpc.PortOptions{{Name: "frame", Addr: ":0"}}; !reflect.DeepEqual(c.Server.Ports, want) {
 		t.Errorf("ports %+v, want %+v", c.Server.Ports, want)
 	}
-	if c.Server.Isolation != rpc.Shared || c.Server.Dumper == nil || c.Server.Dumper.Disabled || c.Server.Dumper.Dir != "" || c.Server.RetryAfter != 0 {
+	if c.Server.Isolation != rpc.Shared || c.Server.Dumper == nil || c.Server.Dumper.Disabled || c.Server.Dumper.Dir != "" || c.Server.RetryAfter != 0 || c.Server.Overload != nil {
 		t.Errorf("server %+v, dumper off %v", c.Server, c.Server.Dumper.Disabled)
 	}
 	if want := (&rpc.ClientOptions{Addrs: []string{"a:1", "b:2"}, Codec: rpc.CodecJSON}); !reflect.DeepEqual(c.Client, want) {

@@ -13,7 +13,7 @@ func (e *exam) processors() []Finding {
 	const check = "processors"
 	procs, cpus := e.MaxProcs(), e.Processors()
 	found := fmt.Sprintf("%s usable, GOMAXPROCS %d, which is the number of loops", count(cpus, "processor"), procs)
-	quota, where := e.cpuQuota()
+	quota, where := e.files().Processors()
 	if where == "" {
 		if procs > cpus {
 			return one(check, Warn, found+"; more threads than processors only wait for each other", lessProcs(cpus))
@@ -38,52 +38,6 @@ func (e *exam) processors() []Finding {
 
 func lessProcs(n int) Step {
 	return Step{"or in the environment of the program", fmt.Sprintf("GOMAXPROCS=%d", n)}
-}
-
-// cpuQuota returns the lowest quota of the control groups in processors, and the file that has it, "" without one.
-func (e *exam) cpuQuota() (quota float64, where string) {
-	for _, g := range e.files().Groups("cpu") {
-		for _, dir := range g.Dirs {
-			q, file := e.quotaV2(dir)
-			if g.Version == 1 {
-				q, file = e.quotaV1(dir)
-			}
-			if q > 0 && (where == "" || q < quota) {
-				quota, where = q, path.Join(dir, file)
-			}
-		}
-	}
-	return quota, where
-}
-
-func (e *exam) quotaV2(dir string) (float64, string) {
-	const file = "cpu.max"
-	text, err := e.ReadFile(path.Join(dir, file))
-	if err != nil {
-		return 0, file
-	}
-	var quota, period float64
-	if _, err := fmt.Sscan(string(text), &quota, &period); err != nil || period <= 0 { // "max 100000" is none
-		return 0, file
-	}
-	return quota / period, file
-}
-
-func (e *exam) quotaV1(dir string) (float64, string) {
-	const file = "cpu.cfs_quota_us"
-	text, err := e.ReadFile(path.Join(dir, file))
-	if err != nil {
-		return 0, file
-	}
-	quota, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64) // -1 is none
-	if err != nil || quota <= 0 {
-		return 0, file
-	}
-	period, err := e.files().Number(path.Join(dir, "cpu.cfs_period_us"))
-	if err != nil || period == 0 {
-		return 0, file
-	}
-	return quota / float64(period), file
 }
 
 // throttled returns in how many periods a control group has used up its time.

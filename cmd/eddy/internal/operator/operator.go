@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/version"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/overload"
 )
 
 // keptCloses is how many ended connections the operator's table lists.
@@ -139,6 +140,14 @@ func (o *Operator) Lanes(name string, l admin.Lanes) error {
 		return nil
 	}
 	return o.server.WatchLanes(name, l)
+}
+
+// Overload adds an overload manager; nil is none.
+func (o *Operator) Overload(name string, m *overload.Manager) error {
+	if !o.on() || m == nil {
+		return nil
+	}
+	return errors.Join(o.server.WatchOverload(name, m), o.numbers.add(metrics.Overload(name, m)))
 }
 
 // Desk adds a Desk.

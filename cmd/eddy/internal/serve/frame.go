@@ -51,6 +51,7 @@ ONEWAY is a command:
 	}
 	f.Register(cmd, cli.ServeAddr)
 	f.RegisterPerIP(cmd)
+	f.RegisterOverload(cmd)
 	n := cmd.Flags()
 	n.Lookup("loops").DefValue = "2"
 	n.Lookup("loops").Usage = "worker loops"
@@ -127,7 +128,7 @@ func serveFrame(t *cli.Terminal, f frameFlags) error {
 	if err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue, Adaptive: adaptive(f.adaptive), Dumper: f.Dumper})
+	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue, Adaptive: adaptive(f.Adaptive(f.adaptive)), Dumper: f.Dumper})
 	if err != nil {
 		return err
 	}
@@ -155,6 +156,11 @@ func serveFrame(t *cli.Terminal, f frameFlags) error {
 	t.Say("eddy: serving frame on %s with the loop %s and %d others, ordering %s; stop with Ctrl+C",
 		srv.Addr(), srv.Stats().Boss.Name, len(srv.Stats().Loops), f.ordering)
 	f.Measured = append(f.Measured, metrics.Responder("frame", protocol))
+	calm, err := f.Protect(op, "frame", srv, pool)
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer calm()
 	if err := errors.Join(op.Watch("frame", srv, pool), op.Begin(f.Measured...)); err != nil {
 		return errors.Join(err, srv.Close())
 	}

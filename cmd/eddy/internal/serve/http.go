@@ -53,6 +53,7 @@ ALPN, otherwise by its first bytes:
 	}
 	f.Register(cmd, cli.ServeAddr)
 	f.RegisterPerIP(cmd)
+	f.RegisterOverload(cmd)
 	n := cmd.Flags()
 	n.IntVar(&f.workers, "workers", 64, "requests handled at a time")
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is 503")
@@ -118,7 +119,7 @@ func serveHTTP(t *cli.Terminal, f httpFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Parked: f.parked, Adaptive: adaptive(f.adaptive), Dumper: f.Dumper})
+	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Parked: f.parked, Adaptive: adaptive(f.Adaptive(f.adaptive)), Dumper: f.Dumper})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/config"
@@ -55,6 +56,7 @@ or XML of Dubbo. Its services are these interfaces, and the DemoService and Hell
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serveRPC(t, &f, cmd) },
 	}
 	f.Register(cmd, cli.ServeAddr)
+	f.RegisterOverload(cmd)
 	n := cmd.Flags()
 	n.StringVar(&f.config, "config", "", "file with ports, pools and services, in YAML, properties or XML (docs/rpc.md); takes the place of the flags about them")
 	n.StringVar(&f.dispatcher, "dispatcher", rpc.DispatchAll.String(), "where things run: all, direct, message, execution or connection")
@@ -106,9 +108,9 @@ func (f *rpcFlags) options() (o rpc.ServerOptions, err error) {
 	p := rpc.PortOptions{
 		Name: "rpc", Addr: f.Addr, InFlight: f.inFlight, MaxPayload: f.maxPayload, IdleTimeout: f.idle, Accepts: f.MaxConns, Loops: f.Loops,
 		ConnectQueue: f.connectQueue, ConnectWarning: min(f.connectW, f.connectQueue),
-		Pool: rpc.PoolOptions{Threads: f.threads, Queue: f.queues, KeepAlive: f.alive, Adaptive: f.adaptive},
+		Pool: rpc.PoolOptions{Threads: f.threads, Queue: f.queues, KeepAlive: f.alive, Adaptive: f.Adaptive(f.adaptive)},
 	}
-	o.Dumper, o.RetryAfter = f.Dumper, f.retryAfter
+	o.Dumper, o.RetryAfter, o.Overload = f.Dumper, f.retryAfter, f.OverloadOptions()
 	if f.retryAfter == 0 {
 		o.RetryAfter = -1
 	}
@@ -134,6 +136,7 @@ type rpcServer interface {
 	Shutdown(context.Context) (eddy.DrainReport, error)
 	Close() error
 	Stats() rpc.ServerStats
+	Overload() *overload.Manager
 	Pools() []*executor.Pool
 }
 
@@ -167,7 +170,7 @@ func serveRPC(t *cli.Terminal, f *rpcFlags, cmd *cobra.Command) error {
 	}
 	t.Say("eddy: serving %s%s; stop with Ctrl+C", portsServed(cfg.Server, addr), registeredAt(cfg))
 	f.Measured = append(f.Measured, metrics.RPCServer("rpc", srv))
-	if err := errors.Join(op.Pools(srv.Pools()), op.Begin(f.Measured...)); err != nil {
+	if err := errors.Join(op.Overload("rpc", srv.Overload()), op.Pools(srv.Pools()), op.Begin(f.Measured...)); err != nil {
 		return errors.Join(err, srv.Close())
 	}
 	defer op.End()

@@ -16,7 +16,7 @@ import (
 
 // Flags that a file replaces, and those that a file with ports replaces, too.
 var (
-	instead = []string{"isolation", "timeout", "retry-after", "dump", "dump-dir"}
+	instead = []string{"isolation", "timeout", "retry-after", "overload", "overload-memory", "overload-lag", "overload-queue-age", "dump", "dump-dir"}
 	ofPorts = []string{"addr", "loops", "max-conns", "dispatcher", "ordering", "threadpool", "threads", "queues", "adaptive", "alive", "in-flight", "max-payload",
 		"connect-queue", "connect-warning", "idle-timeout"}
 )

@@ -63,6 +63,11 @@ func serve(t *cli.Terminal, f serving.Flags, name string, init func(*eddy.Pipeli
 		return cli.ExplainListen("--addr", f.Addr, err)
 	}
 	t.Say("eddy: serving %s on %s; stop with Ctrl+C", name, srv.Addr())
+	calm, err := f.Protect(op, name, srv, with...)
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer calm()
 	if err := errors.Join(op.Watch(name, srv, with...), op.Begin(f.Measured...)); err != nil {
 		return errors.Join(err, srv.Close())
 	}

@@ -35,6 +35,7 @@ type Flags struct {
 	ALPN         map[string]func(*eddy.Pipeline) error // handlers by protocol, for a command whose clients choose it in the handshake of TLS
 	Measured     []metrics.Source                      // what /metrics of --admin reports besides servers and pools
 
+	overload  overloadFlags
 	tls       TLSFlags
 	admin     operator.Flags
 	maxPerIP  int           // of commands that register it
@@ -84,7 +85,7 @@ func (f *Flags) Check() error {
 	if f.idleAfter < 0 {
 		return fmt.Errorf("--idle-timeout %v is negative: use 0 for no limit", f.idleAfter)
 	}
-	if err := errors.Join(f.tls.Check(), f.admin.Check()); err != nil {
+	if err := errors.Join(f.tls.Check(), f.admin.Check(), f.overload.check()); err != nil {
 		return err
 	}
 	if f.Poller != "" {

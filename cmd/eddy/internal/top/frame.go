@@ -28,6 +28,9 @@ func topFrame(w *watcher, width int) []string {
 	if len(s.Lanes) > 0 {
 		lines = append(append(lines, ""), columns(laneRows(s))...)
 	}
+	for _, o := range s.Overload {
+		lines = append(append(lines, ""), overloadLines(&o)...)
+	}
 	lines = append(append(lines, ""), columns(closeRows(s, w.samples))...)
 	for i := range lines {
 		lines[i] = cutTo(printable(lines[i]), width)
@@ -131,6 +134,26 @@ func laneRows(s *admin.Snapshot) [][]string {
 		})
 	}
 	return rows
+}
+
+// overloadLines tell how near a program is to its limits, and what it has done about that.
+func overloadLines(o *admin.OverloadStats) []string {
+	var pressures, did []string
+	for _, s := range o.Sources {
+		text := fmt.Sprintf("%s %.0f %%", s.Name, 100*s.Pressure)
+		if s.Err != "" {
+			text = s.Name + " cannot be read"
+		}
+		pressures = append(pressures, text)
+	}
+	for _, a := range o.Actions {
+		text := fmt.Sprintf("%s %d", a.Name, a.Began)
+		if a.Active {
+			text += " (now)"
+		}
+		did = append(did, text)
+	}
+	return []string{fmt.Sprintf("OVERLOAD %s: %s  %s", o.Name, o.Grade, strings.Join(pressures, ", ")), "  times: " + strings.Join(did, ", ")}
 }
 
 func closeRows(s *admin.Snapshot, samples []admin.Sample) [][]string {
