@@ -121,13 +121,14 @@ func (l *lateWriter) Write(p []byte) (int, error) {
 var _ io.Writer = (*lateWriter)(nil)
 
 // number returns a parameter of the query, or otherwise if the query does not have it.
-func number(r *http.Request, name string, otherwise, least, most int) (int, error) {
+func number[N int | int64](r *http.Request, name string, otherwise, least, most N) (N, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return otherwise, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
+	read, err := strconv.ParseInt(text, 10, 64)
+	n := N(read)
+	if err != nil || int64(n) != read || n < least || n > most {
 		return 0, fmt.Errorf("%s is %.40q, want a number from %d to %d", name, text, least, most)
 	}
 	return n, nil

@@ -192,10 +192,10 @@ func (s *Server) Snapshot(since int64) Snapshot {
 }
 
 func (s *Server) stats(w http.ResponseWriter, r *http.Request) {
-	since, err := number(r, "since", -1, -1, 1<<53)
+	since, err := number[int64](r, "since", -1, -1, 1<<53)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	reply(w, http.StatusOK, s.Snapshot(int64(since)))
+	reply(w, http.StatusOK, s.Snapshot(since))
 }
