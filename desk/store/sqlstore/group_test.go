@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // lockPostgres keeps the writers of a database away until the returned function is called.
@@ -126,10 +127,14 @@ func testRefusedAndLost(t *testing.T, r *rig, lock func() (release func())) {
 		}
 		results := make(chan store.Outcome, 4)
 		release := lock()
+		taken := make(chan struct{})
+		r.work.enqueue(&op{run: func(*tx) (store.Outcome, error) { return store.Outcome{}, nil }, done: func(store.Outcome) { close(taken) }}, time.Now().Add(time.Minute))
+		testkit.Eventually(t, "the writer to wait for the lock, so that what follows is one group", func() bool { return r.work.waiting() == 0 })
 		refused.done = func(out store.Outcome) { results <- out }
 		r.work.enqueue(refused, time.Now().Add(time.Minute))
 		r.Do(text(conv.ID, r.contact.Actor(), "behind "+name), time.Now().Add(time.Minute), refused.done)
 		release()
+		<-taken
 		for range 2 {
 			if out := <-results; !errors.Is(out.Err, store.ErrUnavailable) || errors.Is(out.Err, store.ErrConflict) {
 				t.Errorf("%s: %v", name, out.Err)
