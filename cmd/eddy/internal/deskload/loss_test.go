@@ -130,3 +130,15 @@ func TestOutboxAfterRefusal(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeWhoseAnswerWasLate: an agent who takes a conversation again, because the first answer said that the server is late, finds that it has it.
+func TestTakeWhoseAnswerWasLate(t *testing.T) {
+	for owner, refused := range map[string]int64{"me": 0, "another": 1} {
+		r := newRoom(t)
+		r.agent.me, r.agent.taking["1"], r.f.taking = "me", "conv", 1
+		answer := fmt.Sprintf(`{"code":"conflict","head":{"id":"conv","owner":{"id":%q}}}`, owner)
+		if _, err := r.agent.refused(nil, &frame{T: "err", RE: "1", D: []byte(answer)}); err != nil || r.f.taking != 0 || r.f.Faults().Refused != refused {
+			t.Errorf("taken by %s: %v, %d under way, %+v", owner, err, r.f.taking, r.f.Faults())
+		}
+	}
+}

@@ -26,7 +26,9 @@ func (c *Client) refused(conn *websocket.Conn, m *frame) (send []func() error, e
 	case taking && e.RetryMS == 0:
 		delete(c.taking, m.RE)
 		c.f.taking--
-		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
+		if e.Code != proto.CodeConflict || e.Head == nil || e.Head.Owner == nil || e.Head.Owner.ID != c.me { // else it was taken by the command before, whose answer came too late
+			c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
+		}
 		return nil, nil
 	case e.RetryMS == 0:
 		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
