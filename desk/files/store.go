@@ -258,7 +258,11 @@ func (s *Store) Open(ctx context.Context, storage string) (io.ReadSeekCloser, er
 
 // Remove removes files. One that does not exist is no error.
 func (s *Store) Remove(ctx context.Context, storage ...string) error {
-	return s.o.Place.Remove(ctx, slices.DeleteFunc(slices.Clone(storage), func(name string) bool { return !valid(name) })...)
+	storage = slices.DeleteFunc(slices.Clone(storage), func(name string) bool { return !valid(name) })
+	if len(storage) == 0 {
+		return nil
+	}
+	return s.o.Place.Remove(ctx, storage...)
 }
 
 // each calls f with the names of the files of one shard, 0 to Shards - 1, that were stored before a time. f gets some

@@ -377,6 +377,15 @@ func TestNamesFromOutside(t *testing.T) {
 	}
 }
 
+// TestNothingToRemove: a place is not asked to remove nothing, as of a directory whose files all have rows.
+func TestNothingToRemove(t *testing.T) {
+	s := openStore(t, Options{})
+	s.o.Place = nil
+	if err := s.Remove(t.Context(), "../etc/passwd"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEach(t *testing.T) {
 	s := openStore(t, Options{})
 	dir := filepath.Join(directory(s).path, "ab")

@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
+
+// startWait is how long Open tries a database again that does not answer in time.
+const startWait = 10 * time.Second
 
 // Options configure a store. The zero value with a Path works.
 type Options struct {
@@ -141,10 +145,14 @@ func (o *Options) fill() {
 
 func (db *DB) openWriter(ctx context.Context) error {
 	w := newWriter(db)
-	if err := w.connect(ctx); err != nil {
+	err := w.connect(ctx)
+	for end := time.Now().Add(startWait); pgconn.Timeout(err) && ctx.Err() == nil && time.Now().Before(end); { // each of several machines has had a moment only
+		err = w.connect(ctx)
+	}
+	if err != nil {
 		return db.on.explain(err)
 	}
-	err := db.identify(w.tx)
+	err = db.identify(w.tx)
 	if err == nil {
 		err = w.tx.begun()
 	}

@@ -246,7 +246,7 @@ func TestPostgresForgets(t *testing.T) {
 // TestPostgresHangs: a command that the server does not answer is refused in time, and the connection is given up.
 func TestPostgresHangs(t *testing.T) {
 	url := freshPostgres(t)
-	r := rigOn(t, onPostgres(t, Options{URL: url, answer: time.Second}))
+	r := rigOn(t, onPostgres(t, Options{URL: url, answer: 3 * time.Second}))
 	conv := r.open(false)
 	locker, err := sql.Open("pgx", url)
 	if err != nil {
