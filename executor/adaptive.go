@@ -21,6 +21,8 @@ const (
 // Adaptive makes a pool find by itself how many runners it should run at once, and refuse what it cannot serve in time. Options.Workers is the upper bound then. The
 // zero value is usable.
 //
+// A Sheddable that ends after its Due, or calls Place.Waste, was of no use to anybody. Where less at once leaves fewer of those, the pool runs less at once.
+//
 // Runners that are Sheddable wait by class. Of one class the oldest comes first, and the newest while the pool is overloaded: what has waited long is given up by its
 // client soonest. Others, such as the turns of strands, are never refused, and their time teaches the pool nothing.
 type Adaptive struct {
@@ -54,6 +56,7 @@ type adaptive struct {
 	floor    limit.Class // least one that is taken
 	low      error       // answer to those below
 	shed     atomic.Uint64
+	wasted   atomic.Uint64
 	after    atomic.Int64 // advice of the moment, as a time.Duration
 }
 
@@ -284,8 +287,11 @@ func (p *Pool) tellShed(f refusal) {
 
 // began notes that a worker begins with r. p.mu is held.
 func (a *adaptive) began(w *worker, r Runner) {
-	w.begun = a.o.Now()
-	_, w.timed = r.(Sheddable)
+	w.begun, w.due, w.vain = a.o.Now(), time.Time{}, false
+	s, ok := r.(Sheddable)
+	if w.timed = ok; ok {
+		w.due = s.Due()
+	}
 	a.c.Begin(w.begun)
 }
 
@@ -295,7 +301,13 @@ func (p *Pool) finished(w *worker) {
 	now := a.o.Now()
 	if !w.timed {
 		a.c.Leave(now)
-	} else if a.c.End(now, now.Sub(w.begun)) {
+		return
+	}
+	vain := w.vain || !w.due.IsZero() && !now.Before(w.due)
+	if vain {
+		a.wasted.Add(1)
+	}
+	if a.c.End(now, now.Sub(w.begun), !vain) {
 		p.adapt(now)
 	}
 }

@@ -303,7 +303,9 @@ func TestFindsItsLimit(t *testing.T) {
 			load := offered
 			offer := func(long time.Duration, capacity float64) float64 {
 				done.Store(0)
+				mu.Lock()
 				critical = critical[:0]
+				mu.Unlock()
 				gap := time.Duration(float64(time.Second) / (load * capacity))
 				for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(gap) {
 					came, class := time.Now(), limit.Sheddable
@@ -339,22 +341,24 @@ func TestFindsItsLimit(t *testing.T) {
 				return float64(done.Load()) / (long.Seconds() * capacity)
 			}
 			const capacity = places / 0.01
-			p99 := func() time.Duration {
+			part := func(of100 int) time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
 				slices.Sort(critical)
-				return critical[len(critical)*99/100]
+				return critical[len(critical)*of100/100]
 			}
 			load = 0.5
 			offer(run, capacity)
-			undisturbed := p99()
+			undisturbed := part(99)
 			load = offered
 			offer(run, capacity)
 			if good := offer(run, capacity); good < 0.9 || p.Stats().MaxWorkers > 2*places {
 				t.Errorf("load %v: %.2f of what is possible, with a limit of %d", offered, good, p.Stats().MaxWorkers)
 			}
-			if d := p99(); d > undisturbed*6/5 {
+			if d := part(99); d > undisturbed*6/5 {
 				t.Errorf("load %v: what is critical took %v, p99, and %v undisturbed", offered, d, undisturbed)
 			}
-			t.Logf("load %v: what is critical took %v, p50, %v, p99, %v undisturbed, limit %d", offered, critical[len(critical)/2], p99(), undisturbed, p.Stats().MaxWorkers)
+			t.Logf("load %v: what is critical took %v, p50, %v, p99, %v undisturbed, limit %d", offered, part(50), part(99), undisturbed, p.Stats().MaxWorkers)
 			for range places / 2 {
 				b <- struct{}{}
 			}

@@ -45,7 +45,7 @@ type Placed interface {
 //
 // Parked runners are bounded when a Placed begins, not when it parks: see Options.Parked.
 //
-// The zero value is ready. Any goroutine may call Leave, Return and Quit while the runner runs. At other times, and for
+// The zero value is ready. Any goroutine may call Leave, Return, Quit and Waste while the runner runs. At other times, and for
 // a runner that is not on a worker (CallerRuns), they do nothing.
 type Place struct {
 	// Owner is for whom the runner works, such as the network of a client. One owner cannot have all parked runners.
@@ -58,6 +58,7 @@ type Place struct {
 	away  bool  // parked
 	left  bool  // has been parked
 	quit  bool
+	vain  bool          // Waste was called
 	ready chan struct{} // closed when the line gives this runner a place
 }
 
@@ -100,6 +101,13 @@ func (pl *Place) Quit() {
 	pl.park()
 }
 
+// Waste notes that the runner has worked for nothing, because its client has left. An adaptive pool then lowers its limit, if less at once loses fewer.
+func (pl *Place) Waste() {
+	pl.mu.Lock()
+	pl.vain = true
+	pl.mu.Unlock()
+}
+
 // Crowded reports that a runner must not begin because of Options.Parked, although there was room when it was taken. The
 // runner calls Crowded first of all. If Crowded is true, the runner does what it would do when Submit refuses it.
 func (pl *Place) Crowded() bool {
@@ -127,16 +135,16 @@ func (p *Pool) occupy(r Runner) *Place {
 	}
 	pl := placed.Place()
 	pl.mu.Lock()
-	pl.pool, pl.waits, pl.quit, pl.left = p, 0, false, false
+	pl.pool, pl.waits, pl.quit, pl.left, pl.vain = p, 0, false, false, false
 	pl.mu.Unlock()
 	return pl
 }
 
-// vacate follows the end of the runner, and returns whether it has been parked. If the runner ended without a place, its
+// vacate follows the end of the runner, and returns whether it has been parked, and whether it worked for nothing. If the runner ended without a place, its
 // worker counts beyond the limit, and ends unless somebody leaves a place meanwhile.
-func (pl *Place) vacate() (left bool) {
+func (pl *Place) vacate() (left, vain bool) {
 	pl.mu.Lock()
-	left = pl.left
+	left, vain = pl.left, pl.vain
 	if pl.away {
 		pl.pool.mu.Lock()
 		pl.pool.unpark(pl)
@@ -144,7 +152,7 @@ func (pl *Place) vacate() (left bool) {
 	}
 	pl.pool = nil
 	pl.mu.Unlock()
-	return left
+	return left, vain
 }
 
 // park gives the place of a runner to others. pl.mu is held.

@@ -32,6 +32,7 @@ type Stats struct {
 	Waited    uint64 // submissions that waited for room, of which those that got none are in Rejected too
 	Panics    uint64 // panics recovered
 	Shed      uint64 // runners that an adaptive pool took and refused before they ran
+	Wasted    uint64 // Sheddables that ran in an adaptive pool and were of no use to anybody
 
 	Parked  int    // runners that have begun and wait without a worker's place, see Place
 	Left    uint64 // times that a runner left its place
@@ -187,9 +188,9 @@ func (p *Pool) Limits() (workers, queue int) {
 // Stats returns the numbers of the pool without locking it.
 func (p *Pool) Stats() Stats {
 	workers := p.workers.Load()
-	var shed uint64
+	var shed, wasted uint64
 	if p.adaptive != nil {
-		shed = p.adaptive.shed.Load()
+		shed, wasted = p.adaptive.shed.Load(), p.adaptive.wasted.Load()
 	}
 	return Stats{
 		Workers:   int(workers),
@@ -204,6 +205,7 @@ func (p *Pool) Stats() Stats {
 		Waited:    p.counts.waited.Load(),
 		Panics:    p.counts.panics.Load(),
 		Shed:      shed,
+		Wasted:    wasted,
 
 		Parked:  int(p.parking.now.Load()),
 		Left:    p.parking.left.Load(),

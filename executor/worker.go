@@ -17,7 +17,9 @@ type worker struct {
 	cpu  int // to run on, -1 for any
 
 	begun time.Time // with what it runs, in an adaptive pool
+	due   time.Time // of that, zero = none
 	timed bool      // its time counts there
+	vain  bool      // it was of no use
 }
 
 // look tells the worker that call returned, if there is one, to look at the queue.
@@ -97,7 +99,8 @@ func (w *worker) run(id uint64, r Runner) {
 		at = w.pool.occupy(r)
 		w.pool.run(r)
 		if at != nil {
-			w.timed = !at.vacate() && w.timed
+			left, vain := at.vacate()
+			w.timed, w.vain = w.timed && !left, vain
 			at = nil
 		}
 		if w.pool.o.Around != nil {

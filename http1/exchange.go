@@ -149,6 +149,9 @@ func (ex *exchange) Run() {
 		}
 	}
 	if !ex.suspended {
+		if ex.conn.CloseError() != nil {
+			ex.place.Waste()
+		}
 		ex.w.end()
 		ex.finish()
 	}

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -65,4 +66,29 @@ func TestShedRequests(t *testing.T) {
 	if got := s.f.Stats().Busy; got != 2 {
 		t.Errorf("%d were counted as refused", got)
 	}
+}
+
+// TestClientLeaves: what a handler has done for a client that has left meanwhile is counted as wasted in an adaptive pool, and what others get is not.
+func TestClientLeaves(t *testing.T) {
+	s := startWith(t, setup{
+		pool: executor.Options{Workers: 2, Adaptive: &executor.Adaptive{}},
+		handler: func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/hold" {
+				<-r.Context().Done()
+			}
+		},
+	})
+	c := s.dial()
+	c.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n")
+	testkit.Eventually(t, "the handler to run", func() bool { return s.pool.Stats().Running == 1 })
+	resp, err := http.Get("http://" + s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "both to have ended", func() bool { return s.pool.Stats().Completed == 2 })
+	testkit.Eventually(t, "one to be wasted", func() bool { return s.pool.Stats().Wasted == 1 })
 }

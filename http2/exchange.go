@@ -117,6 +117,9 @@ func (ex *exchange) Run() {
 	default:
 		ex.st.sc.f.handler.ServeHTTP(&ex.w, ex.req)
 	}
+	if ex.ctx.Err() != nil {
+		ex.place.Waste()
+	}
 	ex.w.end()
 	ex.finish()
 	returned = true

@@ -1,6 +1,8 @@
 package http2
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -70,4 +72,40 @@ func TestShedRequests(t *testing.T) {
 	if got := s.f.Stats().Busy; got != 1 {
 		t.Errorf("%d were counted as refused", got)
 	}
+}
+
+// TestClientLeaves: what a handler has done for a client that has left meanwhile is counted as wasted in an adaptive pool, and what others get is not.
+func TestClientLeaves(t *testing.T) {
+	s := startWith(t, setup{
+		pool: executor.Options{Workers: 2, Adaptive: &executor.Adaptive{}},
+		handler: func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/hold" {
+				<-r.Context().Done()
+			}
+		},
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url("/hold"), nil)
+		if err == nil {
+			var resp *http.Response
+			if resp, err = s.client().Do(r); err == nil {
+				err = resp.Body.Close()
+			}
+		}
+		left <- err
+	}()
+	testkit.Eventually(t, "the handler to run", func() bool { return s.pool.Stats().Running == 1 })
+	resp, err := s.client().Get(s.url("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	leave()
+	if err := testkit.Receive(t, "the client's end", left); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	testkit.Eventually(t, "both to have ended", func() bool { return s.pool.Stats().Completed == 2 })
+	testkit.Eventually(t, "one to be wasted", func() bool { return s.pool.Stats().Wasted == 1 })
 }

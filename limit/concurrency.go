@@ -12,18 +12,25 @@ const (
 
 	minWindow     = 50 * time.Millisecond // for which a limit is tried at least
 	maxWindow     = 2 * time.Second       // and at most
-	runsPerWindow = 4                     // times that work takes in a window, so that most of what ends in it began in it
-	longerWindow  = 4                     // times that a window may be longer because its mean is not exact enough
+	runsPerWindow = 3                     // times that work takes in a window, so that most of what ends in it began in it
+	longerWindow  = 2                     // times that a window may be longer because its mean is not exact enough
 	exact         = 0.05                  // standard error of a mean that is exact enough, relative
 
 	boundShare  = 0.8  // of a window in which the limit was reached, for it to be compared
 	growth      = 1.5  // of the limit per window, until it is found
-	dither      = 0.1  // distance of the two limits that are compared from their middle, relative, while the slope is not known well
-	leastDither = 0.05 // the same, when it is
+	dither      = 0.3  // distance of the two limits that are compared from their middle, relative, while the slope is not known well
+	leastDither = 0.07 // the same, when it is
 	leastStep   = 0.5  // the same, absolute
 	gain        = 0.15 // how fast the limit follows, per window
-	memory      = 0.9  // weight of a window in the next one
+	memory      = 0.8  // weight of a window in the next one
 	doubt       = 0.25 // square of the standard error of a slope that counts half
+
+	// The more work ends for nothing, the wider apart are the two limits, the faster the limit follows, and the more a doubt lets it fall.
+	vainDither  = 0.4  // added to dither
+	vainGain    = 3    // times gain, added to gain
+	vainUnknown = 0.6  // added to unknown
+	partly      = 0.25 // share of a window for nothing after which a limit that was not reached falls to the work in progress, unless more is known to do no harm
+	vain        = 0.9  // share of a window for nothing after which even a limit that was not reached is too high
 
 	// target is the slope at which the limit stays. Below the knee, more work at once takes the same time: the slope is 0. Above it, work takes longer by as much
 	// as there is more of it: 1.
@@ -58,9 +65,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Concurrency finds how much work may be done at once. It tries two limits that differ a little, in turn, and compares how long the work takes. Where more at once
+// Concurrency finds how much work may be done at once. It tries two limits that differ a little, in turn, and compares how long useful work takes. Where more at once
 // only takes longer, the limit falls; where it takes the same time, the limit rises. Nothing needs to be known of the work, of its bottleneck, or of its time without load.
 // A limit that is not reached is not changed.
+//
+// Work that ended for nothing, because its client has given up, makes the work that did not take longer by as much: nine such of ten, ten times. So the limit falls where
+// clients give up because too much is done at once.
 //
 // It follows a change within seconds where some hundred pieces of work end per second, or where they all take about the same time. With fewer that differ much it
 // takes minutes.
@@ -78,8 +88,9 @@ type Concurrency struct {
 	last   sample // of the window before
 	slope  slope
 
-	mean float64 // seconds that work took in the last window
-	rate float64 // work per second that ended in it
+	mean   float64 // seconds that work took in the last window
+	useful float64 // the same, of useful work
+	rate   float64 // work per second that ended in it
 }
 
 // window is what one limit has shown so far.
@@ -89,6 +100,8 @@ type window struct {
 	ended    int     // work that ended in it
 	took     float64 // seconds, of count
 	squares  float64 // of the seconds
+	useful   int     // of count
+	helped   float64 // seconds, of useful
 	area     float64 // work in progress, times seconds
 	bound    float64 // seconds in which the limit was reached
 }
@@ -96,6 +109,7 @@ type window struct {
 // sample is the result of a window.
 type sample struct {
 	work, took float64 // logarithms of the mean work in progress, and of the mean time
+	lost       float64 // share of the work that was for nothing
 	ok         bool    // the limit was reached
 }
 
@@ -110,8 +124,8 @@ func NewConcurrency(o Options) (*Concurrency, error) {
 // Limit returns how much work may be in progress.
 func (c *Concurrency) Limit() int { return c.now }
 
-// Mean returns how long work has taken of late, 0 when nothing is known.
-func (c *Concurrency) Mean() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
+// Mean returns how long useful work has taken of late, 0 when nothing is known.
+func (c *Concurrency) Mean() time.Duration { return time.Duration(c.useful * float64(time.Second)) }
 
 // Rate returns how much work has ended per second of late, 0 when nothing is known.
 func (c *Concurrency) Rate() float64 { return c.rate }
@@ -122,8 +136,8 @@ func (c *Concurrency) Begin(now time.Time) {
 	c.busy++
 }
 
-// End counts work that has ended and took so long. It reports whether Limit, Mean and Rate are new.
-func (c *Concurrency) End(now time.Time, took time.Duration) bool {
+// End counts work that has ended and took so long. It was not useful if nobody waited for its result any more. End reports whether Limit, Mean and Rate are new.
+func (c *Concurrency) End(now time.Time, took time.Duration, useful bool) bool {
 	c.pass(now)
 	c.busy--
 	w := &c.window
@@ -131,6 +145,9 @@ func (c *Concurrency) End(now time.Time, took time.Duration) bool {
 	if !now.Add(-took).Before(w.from) { // else most of its time belongs to another limit
 		s := took.Seconds()
 		w.count, w.took, w.squares = w.count+1, w.took+s, w.squares+s*s
+		if useful {
+			w.useful, w.helped = w.useful+1, w.helped+s
+		}
 	}
 	return c.turn(now)
 }
@@ -160,7 +177,7 @@ func (c *Concurrency) pass(now time.Time) {
 
 // turn ends the window if it has lasted long enough.
 func (c *Concurrency) turn(now time.Time) bool {
-	w, length := &c.window, min(max(runsPerWindow*c.Mean(), minWindow), maxWindow)
+	w, length := &c.window, min(max(time.Duration(runsPerWindow*c.mean*float64(time.Second)), minWindow), maxWindow)
 	d := now.Sub(w.from)
 	if d < length || w.count == 0 {
 		return false
@@ -171,7 +188,18 @@ func (c *Concurrency) turn(now time.Time) bool {
 		return false
 	}
 	c.mean, c.rate = mean, float64(w.ended)/d.Seconds()
-	s := sample{work: math.Log(max(w.area/d.Seconds(), 0.01)), took: math.Log(max(mean, 1e-9)), ok: w.bound >= boundShare*d.Seconds()}
+	if w.useful > 0 {
+		c.useful = w.helped / float64(w.useful)
+	}
+	lost := float64(w.count-w.useful) / (n + 0.5) // never all of it
+	work := max(w.area/d.Seconds(), 0.01)
+	s := sample{work: math.Log(work), took: math.Log(max(mean, 1e-9) / (1 - lost)), lost: lost, ok: w.bound >= boundShare*d.Seconds() || lost > vain}
+	switch {
+	case c.middle <= float64(c.o.Min) && c.last.lost > vain && lost < 1-vain: // what failed at any limit is well again
+		c.found = false
+	case lost > vain, lost > partly && !s.ok && c.slope.believed(1) > target:
+		c.found, c.middle = true, min(c.middle, work)
+	}
 	if s.ok {
 		c.learn(s)
 		c.high = !c.high
@@ -188,7 +216,8 @@ func (c *Concurrency) learn(s sample) {
 	switch {
 	case c.found && c.last.ok:
 		c.slope.add(work, took)
-		c.middle *= math.Exp(gain * (target - c.slope.believed()))
+		lost := max(s.lost, c.last.lost)
+		c.middle *= math.Exp(gain * (1 + vainGain*lost) * (target - c.slope.believed(unknown+vainUnknown*lost)))
 	case !c.found && c.last.ok && took > work/2:
 		c.found = true
 	case !c.found:
@@ -200,7 +229,7 @@ func (c *Concurrency) learn(s sample) {
 
 // set chooses the limit of the next window.
 func (c *Concurrency) set() {
-	step := max(c.middle*(dither-(dither-leastDither)*c.slope.sure), leastStep)
+	step := max(c.middle*(dither-(dither-leastDither)*c.slope.sure+vainDither*c.last.lost), leastStep)
 	switch {
 	case !c.found:
 		step = 0
@@ -222,7 +251,7 @@ func (s *slope) add(x, y float64) {
 }
 
 // believed returns the slope, the nearer to unknown the less exact it is.
-func (s *slope) believed() float64 {
+func (s *slope) believed(unknown float64) float64 {
 	if s.xx < 1e-6 {
 		return unknown
 	}

@@ -16,9 +16,10 @@ type server struct {
 	now     time.Duration
 	events  events
 	waiting []time.Duration // work that came and was not admitted yet, the newest last
-	inner   []time.Duration // begins of work that waits for a place
+	inner   []*work         // waits for a place
 	serving int
-	random  bool // the time of work is exponential, else nearly constant
+	random  bool          // the time of work is exponential, else nearly constant
+	gives   time.Duration // after which a client gives up; work that has a place then keeps it. 0 = none does
 
 	places   func(now time.Duration) int
 	mean     func(now time.Duration) time.Duration
@@ -30,9 +31,15 @@ type server struct {
 
 const patience = 50 * time.Millisecond // of work that waits
 
+// work is what has been admitted.
+type work struct {
+	begun, due  time.Duration
+	began, over bool
+}
+
 type event struct {
-	at    time.Duration
-	begun time.Duration // of work that ends; negative = work comes
+	at time.Duration
+	w  *work // that ends, or whose client gives up; nil = work comes
 }
 
 type events []event
@@ -60,22 +67,35 @@ func (s *server) run(d time.Duration) (goodput float64, mean time.Duration) {
 			return float64(s.done) / s.possible, s.took / time.Duration(max(s.done, 1))
 		}
 		s.now = e.at
-		if e.begun < 0 {
+		switch {
+		case e.w == nil:
 			s.come()
-		} else {
-			s.end(e.begun)
+		case e.w.began && e.at == e.w.due && !e.w.over: // it has a place
+		case !e.w.over:
+			s.end(e.w)
 		}
-		for s.c.busy < s.c.Limit() && len(s.waiting) > 0 { // the newest first
-			last := len(s.waiting) - 1
-			if s.now-s.waiting[last] > patience {
-				s.waiting = s.waiting[:0]
-				break
-			}
-			s.waiting = s.waiting[:last]
-			s.c.Begin(s.clock())
-			s.inner = append(s.inner, s.now)
-		}
+		s.admit()
 		s.serve()
+	}
+}
+
+// admit takes the newest of what waits.
+func (s *server) admit() {
+	for s.c.busy < s.c.Limit() && len(s.waiting) > 0 {
+		last := len(s.waiting) - 1
+		came := s.waiting[last]
+		if s.now-came > patience {
+			s.waiting = s.waiting[:0]
+			return
+		}
+		s.waiting = s.waiting[:last]
+		s.c.Begin(s.clock())
+		w := &work{begun: s.now}
+		if s.gives > 0 {
+			w.due = came + s.gives
+			heap.Push(&s.events, event{w.due, w})
+		}
+		s.inner = append(s.inner, w)
 	}
 }
 
@@ -84,26 +104,37 @@ func (s *server) come() {
 	capacity := float64(s.places(s.now)) / s.mean(s.now).Seconds()
 	gap := s.rand.ExpFloat64() / (s.offered(s.now) * capacity)
 	s.possible += min(capacity, s.offered(s.now)*capacity) * gap
-	heap.Push(&s.events, event{s.now + time.Duration(gap*float64(time.Second)), -1})
+	heap.Push(&s.events, event{at: s.now + time.Duration(gap*float64(time.Second))})
 }
 
-func (s *server) end(begun time.Duration) {
-	s.serving--
-	s.done++
-	s.took += s.now - begun
-	s.c.End(s.clock(), s.now-begun)
+func (s *server) end(w *work) {
+	w.over = true
+	if w.began {
+		s.serving--
+	}
+	useful := w.due == 0 || s.now < w.due
+	if useful {
+		s.done++
+		s.took += s.now - w.begun
+	}
+	s.c.End(s.clock(), s.now-w.begun, useful)
 }
 
 func (s *server) serve() {
 	for s.serving < s.places(s.now) && len(s.inner) > 0 {
+		w := s.inner[0]
+		s.inner = s.inner[1:]
+		if w.over {
+			continue
+		}
 		d := float64(s.mean(s.now))
 		if s.random {
 			d *= s.rand.ExpFloat64()
 		} else {
 			d *= 0.9 + 0.2*s.rand.Float64()
 		}
-		heap.Push(&s.events, event{s.now + time.Duration(d), s.inner[0]})
-		s.inner = s.inner[1:]
+		w.began = true
+		heap.Push(&s.events, event{s.now + time.Duration(d), w})
 		s.serving++
 	}
 }
@@ -115,7 +146,7 @@ func newServer(t *testing.T, seed uint64, o Options, places int, mean time.Durat
 		t.Fatal(err)
 	}
 	return &server{
-		c: c, rand: rand.New(rand.NewPCG(seed, 1)), random: random, events: events{{0, -1}},
+		c: c, rand: rand.New(rand.NewPCG(seed, 1)), random: random, events: events{{}},
 		places:  func(time.Duration) int { return places },
 		mean:    func(time.Duration) time.Duration { return mean },
 		offered: func(time.Duration) float64 { return offered },
@@ -181,6 +212,58 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
+// TestClientsGiveUp: what the server could just do before is twice what it can do now, and each piece of work that waits for the bottleneck ends when its client gives up.
+// The server goes on with what it can do in time, soon, whatever the limit was; and when it can do all again, it does.
+func TestClientsGiveUp(t *testing.T) {
+	const phase, recover = 15 * time.Second, 5 * time.Second
+	for _, most := range []int{200, 1000} {
+		for _, b := range []struct {
+			places int
+			mean   time.Duration
+		}{{20, 20 * time.Millisecond}, {40, 5 * time.Millisecond}, {20, 50 * time.Millisecond}} {
+			for _, initial := range []int{20, most} {
+				for _, load := range []float64{0.9, 1, 3} {
+					if load > 1 && b.mean < 10*time.Millisecond || initial < most && most > 200 {
+						continue // most of the time of the test; nothing new
+					}
+					for _, random := range []bool{false, true} {
+						t.Run(fmt.Sprintf("%d×%v/of=%d/from=%d/load=%v/random=%v", b.places, b.mean, most, initial, load, random), func(t *testing.T) {
+							t.Parallel()
+							s := newServer(t, 3, Options{Max: most, Initial: initial}, b.places, b.mean, load, random)
+							s.gives = 250 * time.Millisecond
+							half := func(now time.Duration) bool { return now >= phase && now < 2*phase }
+							s.places = func(now time.Duration) int {
+								if half(now) {
+									return b.places / 2
+								}
+								return b.places
+							}
+							s.offered = func(now time.Duration) float64 {
+								if half(now) {
+									return 2 * load
+								}
+								return load
+							}
+							for i := range 3 {
+								s.run(recover)
+								goodput, mean := s.run(phase - recover)
+								t.Logf("phase %d: %.3f, %v, limit %d", i, goodput, mean, s.c.Limit())
+								least := 0.85
+								if random {
+									least = 0.8
+								}
+								if goodput < least {
+									t.Errorf("phase %d: goodput %.3f of what was possible, limit %d", i, goodput, s.c.Limit())
+								}
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestNothingHoldsItBack: where more work at once takes no longer, the limit rises to its maximum.
 func TestNothingHoldsItBack(t *testing.T) {
 	s := newServer(t, 1, Options{Max: 500}, 10_000, 20*time.Millisecond, 1, false)
@@ -209,7 +292,7 @@ func TestLeave(t *testing.T) {
 	c.Begin(now)
 	c.Leave(now.Add(time.Minute))
 	c.Begin(now.Add(time.Minute))
-	if !c.End(now.Add(2*time.Minute), time.Second) || c.Mean() != time.Second || c.busy != 0 {
+	if !c.End(now.Add(2*time.Minute), time.Second, true) || c.Mean() != time.Second || c.busy != 0 {
 		t.Errorf("mean %v, busy %d", c.Mean(), c.busy)
 	}
 	if c.Rate() != 1.0/120 || c.Limit() != 1 {

@@ -112,10 +112,11 @@ func TestLoopNumbers(t *testing.T) {
 func TestPoolNumbers(t *testing.T) {
 	tells(t, "pool", Pool("x", &told[executor.Stats]{executor.Stats{
 		Workers: 1, MaxWorkers: 2, Running: 3, Queued: 4, MaxQueue: 5, Submitted: 6, Completed: 7, Rejected: 8, Exhausted: 9, CallerRan: 10,
-		Discarded: 11, Waited: 12, Panics: 13, Parked: 14, MaxParked: 15, Left: 16, Crowded: 17, Shed: 18,
+		Discarded: 11, Waited: 12, Panics: 13, Parked: 14, MaxParked: 15, Left: 16, Crowded: 17, Shed: 18, Wasted: 19,
 	}}), samples{
 		"eddy_pool_parked": 14, "eddy_pool_parked_limit": 15, "eddy_pool_left_total": 16, "eddy_pool_crowded_total": 17, "eddy_pool_shed_total": 18,
-		"eddy_pool_workers": 1, "eddy_pool_workers_limit": 2, "eddy_pool_running": 3, "eddy_pool_queued": 4, "eddy_pool_queue_limit": 5,
+		"eddy_pool_wasted_total": 19,
+		"eddy_pool_workers":      1, "eddy_pool_workers_limit": 2, "eddy_pool_running": 3, "eddy_pool_queued": 4, "eddy_pool_queue_limit": 5,
 		"eddy_pool_submitted_total": 6, "eddy_pool_completed_total": 7, "eddy_pool_rejected_total": 8, "eddy_pool_exhausted_total": 9,
 		"eddy_pool_caller_ran_total": 10, "eddy_pool_discarded_total": 11, "eddy_pool_waited_total": 12, "eddy_pool_panics_total": 13,
 	})

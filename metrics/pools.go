@@ -27,6 +27,7 @@ var (
 		expo.Count("eddy_pool_completed_total", "Work that ended, by panic too.", func(s *poolStats) uint64 { return s.Completed }),
 		expo.Count("eddy_pool_rejected_total", "Work refused because a limit of the pool, a strand or a key was reached.", func(s *poolStats) uint64 { return s.Rejected }),
 		expo.Count("eddy_pool_shed_total", "Work that an adaptive pool took and refused before it began: it waited too long, came too late, or mattered less than other work.", func(s *poolStats) uint64 { return s.Shed }),
+		expo.Count("eddy_pool_wasted_total", "Work of an adaptive pool that was of no use to anybody: it ended after it was due, or its client had left.", func(s *poolStats) uint64 { return s.Wasted }),
 		expo.Count("eddy_pool_exhausted_total", "Submissions for which the pool had no room, whatever its policy made of them.", func(s *poolStats) uint64 { return s.Exhausted }),
 		expo.Count("eddy_pool_caller_ran_total", "Work that ran on the goroutine that submitted it.", func(s *poolStats) uint64 { return s.CallerRan }),
 		expo.Count("eddy_pool_discarded_total", "Work dropped by the policies that discard.", func(s *poolStats) uint64 { return s.Discarded }),

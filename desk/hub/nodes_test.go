@@ -106,7 +106,7 @@ func TestTwoHubsRoute(t *testing.T) {
 	first.ok(clients[first].Connected(first.ctx))
 	second.waitFor("the agent to be back", func() bool { return second.gone(accounts[first].ID) == 0 })
 	first.waitFor("the agent to be back", func() bool { return first.gone(accounts[first].ID) == 0 })
-	if first.leads() {
+	if first.leads() && second.leads() && first.leads() { // on a slow machine the second may have lost it to the first meanwhile
 		t.Error("two servers lead")
 	}
 	if n := one.theHub().Counters.Reconciled.Load() + two.theHub().Counters.Reconciled.Load(); n != 0 {

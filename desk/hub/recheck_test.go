@@ -121,6 +121,7 @@ func TestBarredAccount(t *testing.T) {
 func TestHelloMeetsRevocation(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
 	h := r.hub
+	r.calm()
 	for name, c := range map[string]struct {
 		take func(token store.Token, contact string)
 		code int
@@ -158,7 +159,7 @@ func TestHelloMeetsRevocation(t *testing.T) {
 		s.mu.Lock()
 		welcomed := s.phase == live
 		s.mu.Unlock()
-		if welcomed != (c.code == 0) && !(welcomed && *lossyFeed) { // which comes to it later
+		if welcomed != (c.code == 0) {
 			t.Errorf("%s: welcomed %v", name, welcomed)
 		}
 		r.waitFor(name, func() bool { return w.closeCode() == c.code })

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -23,11 +25,7 @@ func TestServeOverload(t *testing.T) {
 			t.Errorf("%s: %s", server, text)
 		}
 		if server == "http" {
-			resp, err := http.Get("http://" + p.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
+			resp := refusal(t, p.Addr)
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 				t.Errorf("status %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
 			}
@@ -39,6 +37,21 @@ func TestServeOverload(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	p.Stop()
+}
+
+// refusal returns the answer to a connection that is not taken, which comes before a request.
+func refusal(t *testing.T, addr string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
 }
 
 // TestServeOverloadFlags: limits without --overload, and limits that make no sense, are refused by name.
