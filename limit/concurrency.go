@@ -204,7 +204,9 @@ func (c *Concurrency) turn(now time.Time) bool {
 		c.learn(s)
 		c.high = !c.high
 	}
-	c.last = s
+	if s.ok || c.found { // a limit that grows is compared with the one before that was reached, however long ago
+		c.last = s
+	}
 	c.set()
 	c.window = window{from: now, at: now}
 	return true

@@ -255,6 +255,9 @@ func TestClientsGiveUp(t *testing.T) {
 								if goodput < least {
 									t.Errorf("phase %d: goodput %.3f of what was possible, limit %d", i, goodput, s.c.Limit())
 								}
+								if initial < most && load >= 1 && !random && mean > b.mean*3/2 { // although the limit is hardly reached
+									t.Errorf("phase %d: work takes %v at the bottleneck of %v, limit %d", i, mean, b.mean, s.c.Limit())
+								}
 							}
 						})
 					}
