@@ -79,7 +79,7 @@ func limits(ctx context.Context, _ *binaries, s settings) (*report, error) {
 		limitPlaces, limitTakes, limitPlaces/2, limitPatience, s.duration/limitSettle)}
 	for _, load := range []float64{0.5, 1, 2, 10} {
 		g := &grid{Title: fmt.Sprintf("Offered: %v × what the server can do at first:", load), First: "limit", Columns: []column{
-			{"of what is possible", "%.2f"}, {"at half", "%.2f"}, {"afterwards", "%.2f"}, {"critical p99 ms", "%.1f"}, {"critical answered", "%.3f"}, {"refusal p99 ms", "%.1f"},
+			{"of what is possible", "%.2f"}, {"at half", "%.2f"}, {"afterwards", "%.2f"}, {"critical p99 ms", "%.1f"}, {"at half, p99 ms", "%.1f"}, {"critical answered", "%.3f"}, {"refusal p99 ms", "%.1f"},
 		}}
 		rows := make([][][]float64, len(limitings))
 		for round := range s.rounds {
@@ -132,7 +132,8 @@ func (l limiting) run(ctx context.Context, load float64, phase time.Duration) (r
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	var critical, refused []float64
+	var critical [2][]float64 // with all places, with half of them
+	var refused []float64
 	var answered, asked int
 	for half := range 3 {
 		places := limitPlaces
@@ -148,14 +149,15 @@ func (l limiting) run(ctx context.Context, load float64, phase time.Duration) (r
 			return nil, err
 		}
 		row = append(row, float64(o.good)/(phase-phase/limitSettle).Seconds()/possible)
-		critical, refused, answered, asked = append(critical, o.critical...), append(refused, o.refused...), answered+len(o.critical), asked+o.asked
+		critical[half%2] = append(critical[half%2], o.critical...)
+		refused, answered, asked = append(refused, o.refused...), answered+len(o.critical), asked+o.asked
 		if half == 1 {
 			for range limitPlaces - places {
 				<-b
 			}
 		}
 	}
-	return append(row, percentile99(critical), float64(answered)/float64(max(asked, 1)), percentile99(refused)), nil
+	return append(row, percentile99(critical[0]), percentile99(critical[1]), float64(answered)/float64(max(asked, 1)), percentile99(refused)), nil
 }
 
 func limitedPair(pool *executor.Pool, do limitedCall) (*pair, error) {

@@ -38,7 +38,7 @@ var plan = []run{
 	{name: "race", build: "race",
 		why: "what has goroutines, each with the race detector, on epoll"},
 	{name: "once", build: "plain", own: true,
-		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version", "rpc/balance/internal/clustertest"},
+		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version", "limit", "rpc/balance/internal/clustertest"},
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
 	{name: "store", build: "plain", packages: []string{"desk/store/sqlstore"},
 		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in"},
