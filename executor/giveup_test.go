@@ -83,3 +83,32 @@ func TestClientsGiveUp(t *testing.T) {
 		})
 	}
 }
+
+// TestMostAreHopeless: what most requests wait for is gone, so that all of them end when they are due. The others are served as before, for a lower limit would be no help
+// to anybody.
+func TestMostAreHopeless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience, served, hopeless = 100 * time.Millisecond, 100, 1800 // per second
+		p := newPool(t, Options{Workers: 400, Queue: 1000, Adaptive: &Adaptive{}})
+		var done atomic.Int64
+		ask := func(long time.Duration, each time.Duration, run func(r *request)) {
+			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(each) {
+				r := &request{class: limit.Sheddable, due: time.Now().Add(patience), told: func(*request, error) {}}
+				r.run = func() { run(r) }
+				_ = p.Submit(r) // or it is refused
+			}
+		}
+		const settles, long = 15 * time.Second, 20 * time.Second
+		go ask(settles+long, time.Second/hopeless, func(r *request) { time.Sleep(time.Until(r.due)) })
+		serve := func(long time.Duration) float64 {
+			done.Store(0)
+			ask(long, time.Second/served, func(*request) { done.Add(1) })
+			return float64(done.Load()) / (long.Seconds() * served)
+		}
+		serve(settles)
+		if good := serve(long); good < 0.85 {
+			t.Errorf("%.2f of what can be served, with a limit of %d", good, p.Stats().MaxWorkers)
+		}
+		time.Sleep(patience)
+	})
+}

@@ -30,7 +30,6 @@ const (
 	vainGain    = 3    // times gain, added to gain
 	vainUnknown = 0.6  // added to unknown
 	partly      = 0.25 // share of a window for nothing after which a limit that was not reached falls to the work in progress, unless more is known to do no harm
-	vain        = 0.9  // share of a window for nothing after which even a limit that was not reached is too high
 
 	// target is the slope at which the limit stays. Below the knee, more work at once takes the same time: the slope is 0. Above it, work takes longer by as much
 	// as there is more of it: 1.
@@ -83,10 +82,11 @@ type Concurrency struct {
 	found  bool    // the middle has been near the knee
 	now    int     // the limit
 
-	busy   int // work in progress
-	window window
-	last   sample // of the window before
-	slope  slope
+	descent descent
+	busy    int // work in progress
+	window  window
+	last    sample // of the window before
+	slope   slope
 
 	mean   float64 // seconds that work took in the last window
 	useful float64 // the same, of useful work
@@ -191,13 +191,18 @@ func (c *Concurrency) turn(now time.Time) bool {
 	if w.useful > 0 {
 		c.useful = w.helped / float64(w.useful)
 	}
-	lost := float64(w.count-w.useful) / (n + 0.5) // never all of it
-	work := max(w.area/d.Seconds(), 0.01)
-	s := sample{work: math.Log(work), took: math.Log(max(mean, 1e-9) / (1 - lost)), lost: lost, ok: w.bound >= boundShare*d.Seconds() || lost > vain}
-	switch {
-	case c.middle <= float64(c.o.Min) && c.last.lost > vain && lost < 1-vain: // what failed at any limit is well again
-		c.found = false
-	case lost > vain, lost > partly && !s.ok && c.slope.believed(1) > target:
+	lost := float64(w.count-w.useful) / n
+	work, reached := max(w.area/d.Seconds(), 0.01), w.bound >= boundShare*d.Seconds()
+	if c.descent.goesOn(c, lost, work, float64(w.useful)/d.Seconds()) {
+		c.found, c.last = true, sample{}
+		c.begin(now)
+		return true
+	}
+	if lost > vain { // and less at once does not help
+		lost = 0
+	}
+	s := sample{work: math.Log(work), took: math.Log(max(mean, 1e-9) / (1 - lost*n/(n+0.5))), lost: lost, ok: reached}
+	if !reached && lost > partly && c.slope.believed(1) > target {
 		c.found, c.middle = true, min(c.middle, work)
 	}
 	if s.ok {
@@ -207,8 +212,7 @@ func (c *Concurrency) turn(now time.Time) bool {
 	if s.ok || c.found { // a limit that grows is compared with the one before that was reached, however long ago
 		c.last = s
 	}
-	c.set()
-	c.window = window{from: now, at: now}
+	c.begin(now)
 	return true
 }
 
@@ -229,16 +233,18 @@ func (c *Concurrency) learn(s sample) {
 	c.middle = min(max(c.middle, float64(c.o.Min)), float64(c.o.Max))
 }
 
-// set chooses the limit of the next window.
-func (c *Concurrency) set() {
-	step := max(c.middle*(dither-(dither-leastDither)*c.slope.sure+vainDither*c.last.lost), leastStep)
+// begin chooses the limit of the next window.
+func (c *Concurrency) begin(now time.Time) {
+	sure := c.slope.sure
+	step := max(c.middle*(leastDither*sure+(dither+vainDither*c.last.lost)*(1-sure)), leastStep)
 	switch {
-	case !c.found:
+	case !c.found || c.descent.on:
 		step = 0
 	case !c.high:
 		step = -step
 	}
 	c.now = min(max(int(math.Round(c.middle+step)), c.o.Min), c.o.Max)
+	c.window = window{from: now, at: now}
 }
 
 // slope is how the logarithm of the time grows with that of the work in progress, from the differences between windows that follow each other. A time that changes for

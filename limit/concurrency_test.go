@@ -18,8 +18,9 @@ type server struct {
 	waiting []time.Duration // work that came and was not admitted yet, the newest last
 	inner   []*work         // waits for a place
 	serving int
-	random  bool          // the time of work is exponential, else nearly constant
-	gives   time.Duration // after which a client gives up; work that has a place then keeps it. 0 = none does
+	random  bool                         // the time of work is exponential, else nearly constant
+	dead    func(now time.Duration) bool // nothing is served
+	gives   time.Duration                // after which a client gives up; work that has a place then keeps it. 0 = none does
 
 	places   func(now time.Duration) int
 	mean     func(now time.Duration) time.Duration
@@ -121,6 +122,9 @@ func (s *server) end(w *work) {
 }
 
 func (s *server) serve() {
+	if s.dead != nil && s.dead(s.now) {
+		return
+	}
 	for s.serving < s.places(s.now) && len(s.inner) > 0 {
 		w := s.inner[0]
 		s.inner = s.inner[1:]
@@ -263,6 +267,31 @@ func TestClientsGiveUp(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestBottleneckIsGone: for a while nothing is served, and everything ends when its client gives up. The limit stays, but for attempts with less. When the bottleneck is back,
+// the server does what it can within seconds, although it is asked for all of it.
+func TestBottleneckIsGone(t *testing.T) {
+	const phase, recover = 30 * time.Second, 5 * time.Second
+	for _, load := range []float64{0.9, 1, 3} {
+		s := newServer(t, 3, Options{Max: 400, Initial: 400}, 20, 20*time.Millisecond, load, false)
+		s.gives = 250 * time.Millisecond
+		s.dead = func(now time.Duration) bool { return now >= phase && now < 2*phase }
+		s.run(phase)
+		before := s.c.middle
+		highest := 0
+		for range int(phase / time.Second) {
+			s.run(time.Second)
+			highest = max(highest, s.c.Limit())
+		}
+		if float64(highest) < before/2 {
+			t.Errorf("load %v: the limit was %v, and %d at most while nothing was served", load, before, highest)
+		}
+		s.run(recover)
+		if goodput, mean := s.run(phase - recover); goodput < 0.85 {
+			t.Errorf("load %v: goodput %.3f of what was possible, %v, limit %d", load, goodput, mean, s.c.Limit())
 		}
 	}
 }
