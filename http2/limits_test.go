@@ -467,6 +467,7 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	r.send(func() error { return r.WriteRSTStream(11, wire.ErrCodeCancel) })
+	testkit.Eventually(t, "the worker to be free", func() bool { return s.pool.Stats().Running == 0 })
 	r.get(13, "/block")
 	testkit.Receive(t, "the handler", entered)
 	r.get(15, "/")
