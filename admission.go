@@ -3,8 +3,8 @@ package eddy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/go-eddy/eddy/internal/accept"
@@ -150,18 +150,23 @@ func (a *Admission) gate(maxConns int) (*accept.Gate, error) {
 
 // acceptor makes an acceptor that lives on l and hands over to the workers.
 func (l *loop) acceptor(set *settings, workers []*loop) *accept.Acceptor[task] {
+	crew := workers[0].crew
 	return &accept.Acceptor[task]{Loop: &l.Loop, Sock: l.kernel.sockets(), Set: &set.accept, Host: accept.Host{
-		Take: func(fd int, peer netip.AddrPort, local *netip.AddrPort, tenant string) bool {
-			c := &Conn{set: set, fd: fd}
-			c.setAddrs(peer, local)
-			if tenant != "" {
-				c.extend().tenant = tenant
+		Place: l.placer(set.place, crew),
+		Lost:  func(s accept.Socket, err error) { l.loseSocket(set.owner, s, err) },
+		Take: func(s accept.Socket, at int) bool {
+			c := &Conn{set: set, fd: s.FD}
+			c.setAddrs(s.Peer, s.Local)
+			if s.Tenant != "" {
+				c.extend().tenant = s.Tenant
 			}
-			return workers[0].crew.offer(peer, workers, func(w *loop) bool { return w.take(c, l) })
+			take := func(w *loop) bool { return w.take(c, l) }
+			if at >= 0 {
+				return offerFrom(at, crew.loops, take)
+			}
+			return crew.offer(s.Peer, workers, take)
 		},
-		Room: func() bool {
-			return slices.ContainsFunc(workers, func(w *loop) bool { return !set.accept.Gate.LoopFull(w.assigned.Load() + 1) })
-		},
+		Room:    func(waiting int) bool { return roomOn(set.accept.Gate.MaxPerLoop, workers) > waiting },
 		Refused: func(r *accept.Refusal) { set.owner.countClose(CloseAdmissionRejected, r.Peer, r.Tenant) },
 		Ask:     l.ask,
 		Post:    l.post,
@@ -170,13 +175,29 @@ func (l *loop) acceptor(set *settings, workers []*loop) *accept.Acceptor[task] {
 	}}
 }
 
+// roomOn returns how many more connections the loops take, by the limit of each; 0 is no limit.
+func roomOn(limit int, loops []*loop) (n int) {
+	if limit == 0 {
+		return math.MaxInt
+	}
+	for _, w := range loops {
+		n += max(0, limit-int(w.assigned.Load()))
+	}
+	return n
+}
+
 // offer gives a connection to the loop that the Chooser names or, when that one refuses, to the next that takes it.
 func (w *crew) offer(peer netip.AddrPort, loops []*loop, take func(*loop) bool) bool {
-	n := len(loops)
 	first := 0
-	if n > 1 {
+	if len(loops) > 1 {
 		first = w.choose(peer, loops)
 	}
+	return offerFrom(first, loops, take)
+}
+
+// offerFrom gives a connection to a loop or, when that one refuses, to the next that takes it.
+func offerFrom(first int, loops []*loop, take func(*loop) bool) bool {
+	n := len(loops)
 	for k := range n {
 		if take(loops[(first%n+n+k)%n]) {
 			return true

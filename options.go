@@ -61,7 +61,12 @@ func (s *Server) settings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.accept = accept.Settings{Gate: gate, Tally: &s.endpoint.tally, Batch: orInt(s.AcceptBatch, defaultAcceptBatch), Linger: set.lingerTimeout}
+	placing, err := s.Placement.bounds()
+	if err != nil {
+		return nil, err
+	}
+	set.place = s.Placement.Choose
+	set.accept = accept.Settings{Gate: gate, Placing: placing, Tally: &s.endpoint.tally, Batch: orInt(s.AcceptBatch, defaultAcceptBatch), Linger: set.lingerTimeout}
 	set.accept.Listen = sys.ListenOptions{
 		Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, defaultKeepAlive),
 		RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer, Unsent: max(orInt(s.Unsent, defaultUnsent), 0),

@@ -148,6 +148,7 @@ var errLogPanic = errors.New("eddy: panic in the handler of the log")
 // logSamplers are the samplers of a group, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
 	panics, resets, accepts, refusals, failed  sample.Lines
+	places                                     sample.Lines
 	slow, stalls                               sample.Lines
 	unhandled, unencoded, tail, still, offLoop sample.Lines
 }

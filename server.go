@@ -36,6 +36,7 @@ type Server struct {
 
 	MaxConns      int            // open connections; 0 = no limit
 	Admission     Admission      // the other limits, and the fate of connections beyond them
+	Placement     Placement      // chooses loops by the first bytes; zero = the Group's Chooser alone decides
 	MemoryBudget  int            // bytes that all connections may hold together; 0 = a quarter of what the process may use, negative = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum

@@ -55,6 +55,7 @@ type settings struct {
 	connOptions
 	owner   *endpoint
 	accept  accept.Settings // zero for a Dialer
+	place   Placer          // nil = the Chooser alone decides
 	growing bool            // the marks of a connection begin with a part of these
 }
 

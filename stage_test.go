@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -309,6 +310,18 @@ func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
 
 func (s stageSockets) OpenReserve() (int, error) { return -1, sys.ErrAgain }
 func (s stageSockets) Left(int) int              { return math.MaxInt }
+
+func (s stageSockets) Peek(fd int, p []byte) (int, error) {
+	switch a := s.st.socks[fd]; {
+	case len(a.in) > 0:
+		return copy(p, bytes.Join(a.in, nil)), nil
+	case a.readErr != nil:
+		return 0, a.readErr
+	case a.eof:
+		return 0, nil
+	}
+	return 0, sys.ErrAgain
+}
 
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
 	s.st.note("read %d", fd)

@@ -79,6 +79,10 @@ type Stats struct {
 	AcceptPauses      uint64                 // times accepting stopped for want of room or of descriptors
 	AcceptErrors      uint64
 	Shed              uint64 // accepted and closed at once because descriptors had run out
+	Placing           int64  // of Active, connections that wait for their first bytes, see Placement
+	Placed            uint64 // connections whose loop Placement.Choose has named
+	Unplaced          uint64 // connections that Placement left to the Chooser
+	EndedPlacing      uint64 // connections that ended while they waited for their first bytes
 	EndedIdle         uint64 // connections that EndIdle has asked to end
 	EndedKeepAlive    uint64 // connections that EndKeepAlive has asked to end
 	Memory            MemoryStats
@@ -113,6 +117,10 @@ func (s *Server) Stats() Stats {
 		AcceptPauses:      n.tally.Pauses.Load(),
 		AcceptErrors:      n.tally.Errors.Load(),
 		Shed:              n.tally.Shed.Load(),
+		Placing:           n.tally.Placing.Load(),
+		Placed:            n.tally.Placed.Load(),
+		Unplaced:          n.tally.Unplaced.Load(),
+		EndedPlacing:      n.tally.Lost.Load(),
 		EndedIdle:         n.relief.ended[reliefIdle].Load(),
 		EndedKeepAlive:    n.relief.ended[reliefKeepAlive].Load(),
 		ExecutorPanics:    n.hopPanics.Load(),

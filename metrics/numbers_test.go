@@ -42,6 +42,7 @@ func tells(t *testing.T, label string, s Source, want samples) {
 func TestServerNumbers(t *testing.T) {
 	st := eddy.Stats{
 		Uptime: 1500 * time.Millisecond, Active: 2, MaxConns: 3, Accepted: 4, AcceptPauses: 5, AcceptErrors: 6, Shed: 7, ExecutorPanics: 8, LiveBuffers: 9, Leaks: 10, EndedIdle: 20, EndedKeepAlive: 21,
+		Placing: 22, Placed: 23, Unplaced: 24, EndedPlacing: 25,
 		Memory:  eddy.MemoryStats{Budget: 11, Outbound: 12, Inbound: 13, Pressure: true, Pressures: 14, Closed: 15, Refused: 16},
 		Refused: map[eddy.RefuseCause]uint64{}, Closed: map[eddy.CloseReason]uint64{}, SharedLoops: true,
 		Tenants:  map[string]map[eddy.CloseReason]uint64{"acme": {eddy.CloseNormal: 17, eddy.CloseWriteTimeout: 18}},
@@ -50,6 +51,7 @@ func TestServerNumbers(t *testing.T) {
 	want := samples{
 		"eddy_server_uptime_seconds": 1.5, "eddy_server_connections": 2, "eddy_server_connections_limit": 3, "eddy_server_accepted_total": 4,
 		"eddy_server_accept_pauses_total": 5, "eddy_server_accept_errors_total": 6, "eddy_server_shed_total": 7, "eddy_server_pool_panics_total": 8,
+		"eddy_server_placing": 22, "eddy_server_placed_total": 23, "eddy_server_unplaced_total": 24, "eddy_server_ended_placing_total": 25,
 		"eddy_server_ended_idle_total": 20, "eddy_server_ended_keep_alive_total": 21, "eddy_server_live_buffers": 9, "eddy_server_leaked_buffers_total": 10, "eddy_server_memory_budget_bytes": 11,
 		"eddy_server_memory_outbound_bytes": 12, "eddy_server_memory_inbound_bytes": 13, "eddy_server_memory_pressure": 1,
 		"eddy_server_memory_pressures_total": 14, "eddy_server_memory_closed_total": 15, "eddy_server_memory_refused_writes_total": 16,

@@ -15,20 +15,25 @@ import (
 
 // Settings are what the acceptors of a server have in common.
 type Settings struct {
-	Gate   *Gate
-	Tally  *Tally
-	Listen sys.ListenOptions
-	Batch  int           // accepts per readiness
-	Linger time.Duration // time for a refused peer's end after ours
+	Gate    *Gate
+	Tally   *Tally
+	Listen  sys.ListenOptions
+	Batch   int           // accepts per readiness
+	Linger  time.Duration // time for a refused peer's end after ours
+	Placing Placing       // bounds of Host.Place
 }
 
 // Host is what an acceptor takes from its server and its loop. The functions are called on the loop, except for Post.
 type Host struct {
-	// Take makes a connection of an admitted socket and gives it to a loop. If no loop takes it, Take reports false and the
-	// socket stays with the acceptor.
-	Take func(fd int, peer netip.AddrPort, local *netip.AddrPort, tenant string) bool
-	// Room reports whether a loop is left that is not full.
-	Room func() bool
+	// Place says which loop takes a socket by its first bytes: its number, PlaceMore or PlaceAny. nil = none waits for them.
+	Place func(peer netip.AddrPort, first []byte) int
+	// Lost is told of a socket that ended while it waited for them, see Acceptor.lose.
+	Lost func(s Socket, err error)
+	// Take makes a connection of an admitted socket and gives it to the loop that Place has named. If no loop takes it, Take
+	// reports false and the socket stays with the acceptor.
+	Take func(s Socket, loop int) bool
+	// Room reports whether the loops take one more beside sockets that wait for their first bytes.
+	Room func(waiting int) bool
 	// Refused is told of every refused connection, before it is closed.
 	Refused func(*Refusal)
 	// Ask calls a function of the application and reports false if it panicked.
@@ -65,6 +70,7 @@ type Acceptor[T any] struct {
 	forRoom  bool           // paused until there is room
 	timer    *reactor.Timer // ends the pause
 	partings []*parting
+	waiting  waiting
 }
 
 // Bind opens the listening socket. With shared, other loops listen on the same address. Looking up the name of a host may
@@ -84,6 +90,9 @@ func (a *Acceptor[T]) Bind(network, address string, shared bool) error {
 // Register begins to accept. Loop only.
 func (a *Acceptor[T]) Register() error {
 	a.takeReserve()
+	if a.Host.Place != nil {
+		a.waiting.first = make([]byte, a.Set.Placing.Bytes)
+	}
 	var err error
 	if a.token, err = a.Loop.Watch(&reactor.Descriptor{FD: a.FD, In: sys.Read, Ready: a.ready}); err != nil {
 		return fmt.Errorf("eddy: registering the listener %v: %w", a.Addr, err)
@@ -190,7 +199,7 @@ func (a *Acceptor[T]) claimRoom() (cause Cause, wait time.Duration) {
 	if !tally.Admit(g.MaxConns) {
 		return CauseMaxConns, 0
 	}
-	if !a.Host.Room() {
+	if !a.Host.Room(a.waiting.count) {
 		tally.unadmit()
 		return CausePerLoop, 0
 	}
@@ -210,22 +219,32 @@ func (a *Acceptor[T]) accepted(fd int, peer netip.AddrPort) {
 		a.refuse(t)
 		return
 	}
-	local := a.locals.of(a.Sock, fd, a.adopting)
+	s := Socket{fd, peer, a.locals.of(a.Sock, fd, a.adopting), t.Tenant}
 	if err := a.Sock.SetNoDelay(fd, true); err != nil {
 		tally.Errors.Add(1) // the peer is gone already; the worker will find out
 	}
-	if a.Host.Take(fd, peer, local, t.Tenant) {
+	if a.Host.Place != nil {
+		a.await(s)
 		return
 	}
+	a.give(s, PlaceAny)
+}
+
+// give hands a socket over, or refuses it.
+func (a *Acceptor[T]) give(s Socket, loop int) bool {
+	if a.Host.Take(s, loop) {
+		return true
+	}
 	a.Loop.Counters[meter.Refused]++
-	a.Set.Gate.Leave(peer, t.Tenant)
-	tally.Release()
-	t.Cause = CauseTaskQueue
-	if !a.Host.Room() {
+	a.Set.Gate.Leave(s.Peer, s.Tenant)
+	a.Set.Tally.Release()
+	t := turnAway{Refusal: Refusal{Peer: s.Peer, Tenant: s.Tenant, Cause: CauseTaskQueue, RetryAfter: a.Set.Gate.RetryAfter}, fd: s.FD}
+	if !a.Host.Room(0) {
 		t.Cause = CausePerLoop
 	}
 	t.decision = a.verdict(t.Cause)
 	a.refuse(t)
+	return false
 }
 
 // admitted counts a socket for every limit, or leaves in t the limit that forbids it and the decision.

@@ -4,13 +4,17 @@ import "cmp"
 
 // LastBatch accepts for a draining server and reports whether it is done. Connections that the kernel has already
 // established become the server's, or are refused by a limit; none is reset for having waited. Only the kernel's own time
-// lies between the last accept and the close of the listener. Loop only.
+// lies between the last accept and the close of the listener. Before that, sockets that wait for their first bytes are handed
+// over. Loop only.
 func (a *Acceptor[T]) LastBatch() (over bool) {
 	if a.closed {
 		return true
 	}
 	if a.last == 0 {
 		a.last = cmp.Or(a.Set.Listen.Backlog, mostLast)
+	}
+	if a.placeRest() {
+		return false
 	}
 	more := a.batch()
 	if a.last -= a.Set.Batch; more && a.last > 0 {
@@ -39,9 +43,11 @@ func (a *Acceptor[T]) stop() {
 	a.close()
 }
 
-// Leave ends the listener and the refused sockets that still wait for their peer's end. Loop only.
+// Leave ends the listener, the sockets that wait for their first bytes and the refused ones that wait for their peer's end.
+// Loop only.
 func (a *Acceptor[T]) Leave() {
 	a.stop()
+	a.loseRest()
 	for len(a.partings) > 0 {
 		a.part(a.partings[len(a.partings)-1])
 	}

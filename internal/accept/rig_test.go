@@ -26,6 +26,8 @@ type rig struct {
 	gate    *Gate
 	tally   Tally
 	pressed atomic.Bool
+	lost    []error  // what Host.Lost was told
+	asked   []string // what Host.Place was shown
 	now     int64
 	log     bytes.Buffer
 
@@ -38,6 +40,8 @@ type rig struct {
 	scarce    bool             // the reserve holds the last descriptor, and Accept fails only as long as it does
 	opts      sys.ListenOptions
 	bound     net.Addr // nil = an address of this machine
+	brings    string   // what new sockets have sent already
+	breaks    error    // what a look at new sockets finds
 	lastFD    int
 	socks     map[int]*socket
 	poller    *fakePoller
@@ -54,8 +58,11 @@ type socket struct {
 	peer     netip.AddrPort
 	local    *netip.AddrPort
 	tenant   string
+	loop     int    // that took it
 	in       []byte // for one read
-	endless  bool   // there is always something to read
+	failure  error  // of a peek
+	peeks    int
+	endless  bool // there is always something to read
 	eof      bool
 	reads    int
 	out      []byte
@@ -78,6 +85,7 @@ func newRig(t testing.TB, g *Gate, set Settings) *rig {
 	set.Batch, set.Linger = cmp.Or(set.Batch, 256), cmp.Or(set.Linger, time.Second)
 	r.Acceptor = Acceptor[func()]{Loop: new(reactor.Loop[func()]), Sock: sockets{rig: r}, Set: &set, Host: Host{
 		Take: r.take, Room: r.room, Refused: func(*Refusal) {}, Ask: ask, Post: func(f func()) { _ = r.Loop.Tasks.PushControl(f) },
+		Lost:    func(_ Socket, err error) { r.lost = append(r.lost, err) },
 		Pressed: &r.pressed, Scratch: make([]byte, 100), Failures: new(sample.Lines), Refusals: new(sample.Lines),
 	}}
 	r.tally.Wake = []func(){r.Wake}
@@ -111,17 +119,17 @@ func ask(_ string, f func()) (ok bool) {
 	return true
 }
 
-func (r *rig) take(fd int, peer netip.AddrPort, local *netip.AddrPort, tenant string) bool {
-	if r.saturated || !r.room() {
+func (r *rig) take(got Socket, loop int) bool {
+	if r.saturated || !r.room(0) {
 		return false
 	}
-	s := r.socks[fd]
-	s.peer, s.local, s.tenant = peer, local, tenant
+	s := r.socks[got.FD]
+	s.peer, s.local, s.tenant, s.loop = got.Peer, got.Local, got.Tenant, loop
 	r.conns = append(r.conns, s)
 	return true
 }
 
-func (r *rig) room() bool { return r.perLoop == 0 || len(r.conns) < r.perLoop }
+func (r *rig) room(waiting int) bool { return r.perLoop == 0 || len(r.conns)+waiting < r.perLoop }
 
 // end ends the oldest connection.
 func (r *rig) end() {
@@ -209,6 +217,7 @@ func (resident) FinishCloses()           {}
 func (resident) Waiting() bool           { return false }
 func (resident) Deadline() (int64, bool) { return 0, false }
 func (resident) Publish()                {}
+func (resident) Last() bool              { return false }
 
 func (resident) Call(_ reactor.Owner, f func()) { f() }
 
@@ -225,6 +234,7 @@ type fakePoller struct {
 	rig       *rig
 	regs      map[int]*registration
 	modifyErr error
+	addErr    error
 }
 
 type registration struct {
@@ -233,6 +243,9 @@ type registration struct {
 }
 
 func (p *fakePoller) Add(fd int, in sys.Interest, token uint64) error {
+	if p.addErr != nil {
+		return p.addErr
+	}
 	p.regs[fd] = &registration{in, token}
 	return nil
 }
@@ -246,11 +259,12 @@ func (p *fakePoller) Modify(fd int, in sys.Interest, token uint64) error {
 
 func (p *fakePoller) Remove(fd int) error { delete(p.regs, fd); return nil }
 func (p *fakePoller) Wake() error         { return nil }
+func (p *fakePoller) Close() error        { return nil }
 
 func (p *fakePoller) Wait(events []sys.Event, _ time.Duration) (n int, err error) {
 	for _, fd := range slices.Sorted(maps.Keys(p.regs)) {
 		s := p.rig.socks[fd]
-		ready := s.endless || s.eof || len(s.in) > 0
+		ready := s.endless || s.eof || len(s.in) > 0 || s.failure != nil
 		if fd == listenerFD {
 			ready = p.rig.pending > 0
 		}
@@ -295,7 +309,7 @@ func (s sockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Acce
 
 func (r *rig) openSocket() int {
 	r.lastFD++
-	r.socks[r.lastFD] = &socket{fd: r.lastFD}
+	r.socks[r.lastFD] = &socket{fd: r.lastFD, in: []byte(r.brings), failure: r.breaks}
 	return r.lastFD
 }
 
@@ -311,6 +325,20 @@ func (s sockets) SetNoDelay(int, bool) error { return nil }
 
 func (s sockets) LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(fd % 2)}), 1), nil
+}
+
+func (s sockets) Peek(fd int, p []byte) (int, error) {
+	k := s.socks[fd]
+	k.peeks++
+	switch {
+	case k.failure != nil:
+		return 0, k.failure
+	case len(k.in) > 0:
+		return copy(p, k.in), nil
+	case k.eof:
+		return 0, nil
+	}
+	return 0, sys.ErrAgain
 }
 
 func (s sockets) Read(fd int, p []byte) (int, error) {

@@ -14,6 +14,11 @@ type Tally struct {
 	Errors   atomic.Uint64
 	Shed     atomic.Uint64 // accepted and closed at once because descriptors had run out
 
+	Placing  atomic.Int64  // of Active, sockets that wait for their first bytes
+	Placed   atomic.Uint64 // handed over to the loop that Host.Place has named, or to one behind it
+	Unplaced atomic.Uint64 // handed over as without Host.Place
+	Lost     atomic.Uint64 // ended while they waited
+
 	Overloaded atomic.Bool // nobody is admitted, see SetOverloaded
 
 	Wake    []func()    // Acceptor.Wake of each; fixed before the first connection

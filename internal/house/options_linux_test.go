@@ -47,7 +47,7 @@ import (
 
 // Structs with options whose name does not end in Options, by the package's directory.
 var otherOptions = map[string][]string{
-	"":         {"Server", "Dialer", "Group", "Admission", "Watermarks", "Deadlines", "MessageClass"},
+	"":         {"Server", "Dialer", "Group", "Admission", "Placement", "Watermarks", "Deadlines", "MessageClass"},
 	"executor": {"Adaptive", "Lane"},
 	"http1":    {"Transport"},
 	"overload": {"Thresholds"},
@@ -125,6 +125,7 @@ func allOptions(t *testing.T) []optionsOf {
 	return []optionsOf{
 		check("eddy.Server", eddy.Server{}, server),
 		check("eddy.Admission", eddy.Admission{Rate: 1}, func(a *eddy.Admission) error { return server(&eddy.Server{Admission: *a}) }),
+		check("eddy.Placement", eddy.Placement{Choose: eddy.PlaceByKey(nil)}, func(p *eddy.Placement) error { return server(&eddy.Server{Placement: *p}) }),
 		check("eddy.Watermarks", eddy.Watermarks{}, func(w *eddy.Watermarks) error { return server(&eddy.Server{Watermarks: *w}) }),
 		check("eddy.Dialer", eddy.Dialer{}, func(d *eddy.Dialer) error {
 			d.Init = func(*eddy.Pipeline) error { return nil }

@@ -16,6 +16,13 @@ func (s *sockets) Read(fd int, p []byte) (int, error) {
 	return retry(func() (int, error) { return unix.Read(fd, p) })
 }
 
+func (s *sockets) Peek(fd int, p []byte) (int, error) {
+	return retry(func() (int, error) {
+		n, _, err := unix.Recvfrom(fd, p, unix.MSG_PEEK)
+		return n, err
+	})
+}
+
 func (s *sockets) Write(fd int, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -25,6 +25,13 @@ func (s *sockets) Read(fd int, p []byte) (int, error) {
 	return transfer(unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), 0)
 }
 
+func (s *sockets) Peek(fd int, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return transfer(unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_PEEK)
+}
+
 func (s *sockets) Write(fd int, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

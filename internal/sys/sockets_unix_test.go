@@ -264,6 +264,40 @@ func TestReadWrite(t *testing.T) {
 	}
 }
 
+// TestPeek: a look leaves the bytes where they are, and sees the end of the stream and its errors as a read does.
+func TestPeek(t *testing.T) {
+	s := NewSockets()
+	fd, _, client := connected(t, s)
+	b := make([]byte, 64)
+	if n, err := s.Peek(fd, b); n != 0 || err != ErrAgain {
+		t.Fatalf("Peek at nothing: %d, %v", n, err)
+	}
+	if n, err := s.Peek(fd, nil); n != 0 || err != nil {
+		t.Fatalf("Peek into nothing: %d, %v", n, err)
+	}
+	_, err := client.Write([]byte("question"))
+	must(t, err)
+	for _, want := range []string{"question", "question", "que"} {
+		n, err := again(t, func() (int, error) { return s.Peek(fd, b[:len(want)]) })
+		if err != nil || string(b[:n]) != want {
+			t.Fatalf("Peek: %q, %v, want %q", b[:n], err, want)
+		}
+	}
+	must(t, client.CloseWrite())
+	if n, err := s.Read(fd, b); err != nil || string(b[:n]) != "question" {
+		t.Fatalf("Read after Peek: %q, %v", b[:n], err)
+	}
+	if n, err := again(t, func() (int, error) { return s.Peek(fd, b) }); n != 0 || err != nil {
+		t.Fatalf("Peek at the end: %d, %v", n, err)
+	}
+	broken, _, client := connected(t, s)
+	must(t, client.SetLinger(0))
+	must(t, client.Close())
+	if _, err := again(t, func() (int, error) { return s.Peek(broken, b) }); !IsReset(err) {
+		t.Fatalf("Peek after a reset: %v", err)
+	}
+}
+
 func TestWriteUntilFull(t *testing.T) {
 	s := NewSockets()
 	fd, _, client := connected(t, s)

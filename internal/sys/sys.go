@@ -168,7 +168,7 @@ type Listener struct {
 // One value belongs to one loop, because it keeps scratch memory and knows
 // which listeners have a file. Listen may be called before the loop runs.
 //
-// Read, Write, Writev and Accept never wait: they return ErrAgain when they
+// Read, Peek, Write, Writev and Accept never wait: they return ErrAgain when they
 // would have to. They retry interrupted calls, and allocate nothing on success
 // or on ErrAgain. Their errors are plain errno values; see IsReset,
 // IsDescriptorLimit and IsTransientAccept.
@@ -230,6 +230,11 @@ type Sockets interface {
 	// Read reads what has arrived. 0 without an error is the end of the stream
 	// (or an empty p).
 	Read(fd int, p []byte) (int, error)
+
+	// Peek is Read that leaves the bytes where they are, so that the next Read
+	// or Peek returns them again. It sees the end of the stream only when no
+	// bytes are left before it, and 16 KiB at most.
+	Peek(fd int, p []byte) (int, error)
 
 	// Write writes as much of p as the socket takes.
 	Write(fd int, p []byte) (int, error)

@@ -180,15 +180,38 @@ func (c *conn) receive(p []byte) (int, error) {
 		}
 		c.watch(sys.Read) // so that the reader works while the caller works
 		return n, nil
-	case c.inErr != nil:
-		return 0, c.inErr
-	case c.eof:
+	}
+	return 0, c.starved()
+}
+
+// peek is Sockets.Peek. The reader goes on until half a block is unread, which is as much as a caller may ask for.
+func (c *conn) peek(p []byte) (int, error) {
+	if len(p) == 0 {
 		return 0, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return 0, syscall.EBADF
+	case c.in != nil:
+		return copy(p, c.in.bytes()), nil
+	}
+	return 0, c.starved()
+}
+
+// starved returns what a read finds when no bytes are there; nil is the end of the stream. Under mu.
+func (c *conn) starved() error {
+	switch {
+	case c.inErr != nil:
+		return c.inErr
+	case c.eof:
+		return nil
 	case c.outErr != nil:
-		return 0, c.outErr
+		return c.outErr
 	}
 	c.watch(sys.Read)
-	return 0, sys.ErrAgain
+	return sys.ErrAgain
 }
 
 // reader is the goroutine that waits for bytes until enough of them are unread.

@@ -56,6 +56,49 @@ func TestReadWrite(t *testing.T) {
 	})
 }
 
+// TestPeek: a look leaves the bytes where they are, as many as Sockets.Peek promises, and sees the end of the stream and its
+// errors as a read does.
+func TestPeek(t *testing.T) {
+	everySystem(t, func(t *testing.T, s *System) {
+		sock := s.NewSockets()
+		fd, client := connected(t, sock)
+		const most = 16 << 10
+		b := make([]byte, most)
+		if n, err := sock.Peek(fd, b); n != 0 || err != sys.ErrAgain {
+			t.Fatalf("Peek at nothing: %d, %v", n, err)
+		}
+		if n, err := sock.Peek(fd, nil); n != 0 || err != nil {
+			t.Fatalf("Peek into nothing: %d, %v", n, err)
+		}
+		text := bytes.Repeat([]byte("question"), most/8)
+		for i := range 2 { // the second half comes while the first one is unread
+			_, err := client.Write(text[i*most/2:][:most/2])
+			must(t, err)
+			testkit.Eventually(t, "all that was sent so far", func() bool {
+				n, err := sock.Peek(fd, b)
+				return err == nil && n == (i+1)*most/2 && bytes.Equal(b[:n], text[:n])
+			})
+		}
+		must(t, client.CloseWrite())
+		for got := 0; got < most; {
+			n, err := again(t, func() (int, error) { return sock.Read(fd, b) })
+			if must(t, err); !bytes.Equal(b[:n], text[got:got+n]) {
+				t.Fatal("Read after Peek returns other bytes")
+			}
+			got += n
+		}
+		if n, err := again(t, func() (int, error) { return sock.Peek(fd, b) }); n != 0 || err != nil {
+			t.Fatalf("Peek at the end: %d, %v", n, err)
+		}
+		broken, client := connected(t, sock)
+		must(t, client.SetLinger(0))
+		must(t, client.Close())
+		if _, err := again(t, func() (int, error) { return sock.Peek(broken, b) }); !sys.IsReset(err) {
+			t.Fatalf("Peek after a reset: %v", err)
+		}
+	})
+}
+
 // TestReset: a call that a reset interrupts returns the system's own error.
 func TestReset(t *testing.T) {
 	everySystem(t, func(t *testing.T, s *System) {

@@ -147,6 +147,14 @@ func (s sockets) Read(fd int, p []byte) (int, error) {
 	return c.receive(p)
 }
 
+func (s sockets) Peek(fd int, p []byte) (int, error) {
+	c, err := s.conn(fd)
+	if err != nil {
+		return 0, err
+	}
+	return c.peek(p)
+}
+
 func (s sockets) Write(fd int, p []byte) (int, error) {
 	c, err := s.conn(fd)
 	if err != nil {

@@ -130,8 +130,8 @@ func (t *trial) gone() {
 				closed += n
 			}
 		}
-		if !t.dialed && opened != closed {
-			t.w.Failf("%d connections were opened, %d closed: %v", opened, closed, st.Closed)
+		if !t.dialed && opened+st.EndedPlacing != closed {
+			t.w.Failf("%d connections were opened, %d ended before, %d closed: %v", opened, st.EndedPlacing, closed, st.Closed)
 		}
 	}
 	for _, k := range t.crowds {

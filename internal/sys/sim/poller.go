@@ -98,11 +98,19 @@ func (p *poller) Remove(fd int) error {
 		if r.fd == fd {
 			p.regs = append(p.regs[:i], p.regs[i+1:]...)
 			p.forget(r.token)
+			r.disown()
 			return nil
 		}
 	}
 	w.Failf("removal of descriptor %d, which is not registered", fd)
 	return syscall.ENOENT
+}
+
+// disown leaves a stream that nothing was read from or written to for another loop to take.
+func (r *registration) disown() {
+	if e := r.file.end; e != nil && e.moved == 0 {
+		e.owner = nil
+	}
 }
 
 // forget keeps a removed token, for stale reports.

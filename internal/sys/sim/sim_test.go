@@ -42,6 +42,7 @@ var scenarios = []scenario{
 	{"classes", classes},
 	{"deadlines", deadlines},
 	{"admission", admission},
+	{"placed", placed},
 	{"dial", dial},
 	{"hops", hops},
 	{"broadcast", broadcast},

@@ -242,6 +242,34 @@ func (s sockets) read(fd int, p []byte) (int, error) {
 	return n, err
 }
 
+// Peek leaves the stream to whatever loop reads it later.
+func (s sockets) Peek(fd int, p []byte) (int, error) {
+	n, err := s.peek(fd, p)
+	s.w.trace("peek", fd, n, err)
+	return n, err
+}
+
+func (s sockets) peek(fd int, p []byte) (int, error) {
+	w := s.w
+	w.enter("peeking", fd)
+	f := w.file("peek", fd)
+	switch {
+	case f == nil || f.end == nil:
+		return 0, syscall.EBADF
+	case f.end.owner != nil:
+		w.own("peek", fd, f.end)
+	}
+	switch e := f.end; {
+	case w.Hit(ReadReset):
+		e.cut(syscall.ECONNRESET)
+	case w.Hit(ReadTimedOut):
+		e.cut(syscall.ETIMEDOUT)
+	case w.Hit(ReadAgain):
+		return 0, sys.ErrAgain
+	}
+	return f.end.peek(p)
+}
+
 func (s sockets) Write(fd int, p []byte) (int, error) { return s.Writev(fd, [][]byte{p}) }
 
 func (s sockets) Writev(fd int, bufs [][]byte) (int, error) {

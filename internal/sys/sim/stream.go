@@ -51,15 +51,22 @@ func (w *World) windowSize() int {
 func (e *end) room() int { return max(0, e.window-len(e.in)) }
 
 func (e *end) read(p []byte) (int, error) {
+	n, err := e.peek(p)
+	if n > 0 {
+		e.in = e.in[n:]
+		e.moved = e.w.now
+		e.w.changed()
+	}
+	return n, err
+}
+
+// peek is read without taking the bytes. An error is taken, as by a kernel.
+func (e *end) peek(p []byte) (int, error) {
 	switch {
 	case e.connecting:
 		return 0, sys.ErrAgain
 	case len(e.in) > 0:
-		n := copy(p, e.in)
-		e.in = e.in[n:]
-		e.moved = e.w.now
-		e.w.changed()
-		return n, nil
+		return copy(p, e.in), nil
 	case e.rst != nil:
 		err := e.rst
 		e.rst = nil
