@@ -292,7 +292,7 @@ func TestTracesOfCalls(t *testing.T) {
 	patched := d.record("PATCH /api/v1/contacts/{id}")
 	d.below(patched, "the webhook about the contact", d.hooked("contact.changed", 1)[0])
 	call(http.StatusNotFound, "PATCH", "/api/v1/contacts/nobody", `{"name":"Ann"}`)
-	testkit.Eventually(t, "three records", func() bool { return d.rec.Stats().Ended == 3 })
+	testkit.Eventually(t, "three records", func() bool { return d.rec.Stats().Ended >= 3 })
 	refused := d.record("PATCH /api/v1/contacts/{id}")
 	for _, s := range []*trace.Summary{said, patched, refused} {
 		if s.About.Protocol != "desk" || s.From.Traceparent() != clientSays || (s.Failed != "") != (s == refused) {
