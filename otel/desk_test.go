@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"go.opentelemetry.io/otel/codes"
@@ -21,10 +22,11 @@ import (
 // along the span's own. Requests without one have neither. An answer of 500 and a request that is not sent are errors.
 func TestDeskCalls(t *testing.T) {
 	got := make(chan string, 1)
-	status := http.StatusNoContent
+	var status atomic.Int64
+	status.Store(http.StatusNoContent)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got <- r.Header.Get("traceparent")
-		w.WriteHeader(status)
+		w.WriteHeader(int(status.Load()))
 	}))
 	t.Cleanup(receiver.Close)
 	s := newSpans(t)
@@ -60,8 +62,9 @@ func TestDeskCalls(t *testing.T) {
 	if err := send(receiver.URL, ""); err != nil || <-got != "" || len(s.GetSpans()) > 0 {
 		t.Errorf("a request without a trace: %v, spans %q", err, s.names())
 	}
-	for _, status = range []int{http.StatusNoContent, http.StatusServiceUnavailable} {
+	for _, answer := range []int64{http.StatusNoContent, http.StatusServiceUnavailable} {
 		s.Reset()
+		status.Store(answer)
 		if err := send(receiver.URL, forged); err != nil {
 			t.Fatal(err)
 		}
@@ -70,8 +73,8 @@ func TestDeskCalls(t *testing.T) {
 		if want := "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-01"; <-got != want || c.TraceID().String() != forged[3:35] || span.Parent.SpanID().String() != forged[36:52] {
 			t.Errorf("the span %+v below %+v, want %s to go along", c, span.Parent, want)
 		}
-		if failed := span.Status.Code == codes.Error; failed != (status >= 500) {
-			t.Errorf("status %d: %+v", status, span.Status)
+		if failed := span.Status.Code == codes.Error; failed != (answer >= 500) {
+			t.Errorf("status %d: %+v", answer, span.Status)
 		}
 	}
 	s.Reset()
@@ -80,5 +83,24 @@ func TestDeskCalls(t *testing.T) {
 	}
 	if span := s.find(t, "POST", oteltrace.SpanKindClient); span.Status.Code != codes.Error {
 		t.Errorf("what was not sent: %+v", span.Status)
+	}
+}
+
+// TestDeskSpan: the span of a command of Desk has no address of the client, because the record has none.
+func TestDeskSpan(t *testing.T) {
+	s := newSpans(t)
+	tr := otel.New(s.provider, otel.Options{})
+	rec, err := trace.New(trace.Options{Sample: 1, Tracer: tr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rec.Begin(trace.Parent{}, trace.About{Protocol: "desk", Name: "msg.send"})
+	r.Enter(trace.Handler, "session")
+	r.End()
+	tr.Flush()
+	for _, a := range s.find(t, "msg.send", oteltrace.SpanKindServer).Attributes {
+		if a.Key == "network.peer.address" {
+			t.Errorf("the client is %q", a.Value.AsString())
+		}
 	}
 }
