@@ -42,7 +42,7 @@ type Trace struct {
 	Trace    string       `json:"trace"` // id in the tracing system, 32 hexadecimal digits
 	Protocol string       `json:"protocol"`
 	Name     string       `json:"name"`
-	Peer     string       `json:"peer"`
+	Peer     string       `json:"peer"` // "" if it is not recorded
 	Began    time.Time    `json:"began"`
 	Seconds  float64      `json:"seconds"`
 	Reason   string       `json:"reason"` // the stage that has taken the longest
@@ -59,9 +59,13 @@ type TraceStage struct {
 }
 
 func traceOf(recorder string, s *trace.Summary) Trace {
+	peer := ""
+	if s.About.Peer.IsValid() {
+		peer = s.About.Peer.String()
+	}
 	return Trace{
 		Recorder: recorder, Number: s.Number, Trace: s.Self.Trace.String(), Protocol: s.About.Protocol, Name: s.About.Name,
-		Peer: s.About.Peer.String(), Began: s.Began, Seconds: s.Took.Seconds(), Reason: s.Reason(), Failed: s.Failed,
+		Peer: peer, Began: s.Began, Seconds: s.Took.Seconds(), Reason: s.Reason(), Failed: s.Failed,
 	}
 }
 

@@ -129,7 +129,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Bus: d.hubBus(), Self: d.self, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), HooksChanged: func() { d.hooks.Changed() }})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Bus: d.hubBus(), Self: d.self, Erased: d.keeper.Erase, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Shared: d.limits.counting(), Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing, Barred: d.o.SecondFactor.Bars, Calls: d.push, Hold: d.hold("router"), Trace: d.o.Trace, HooksChanged: func() { d.hooks.Changed() }})
 	if err != nil {
 		return err
 	}
@@ -148,13 +148,13 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Shared: d.limits.counting(), Files: d.files, Keeper: d.keeper, Links: d.links,
 		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, PublicURL: d.o.PublicURL, Languages: d.o.Languages, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
-		Others: d.others, ConnsPerIP: d.o.ConnsPerIP, MaxConns: d.o.MaxConns, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+		Others: d.others, ConnsPerIP: d.o.ConnsPerIP, MaxConns: d.o.MaxConns, KeepIP: d.o.KeepIP, Places: d.o.Places, SecondFactor: d.o.SecondFactor, Passwords: d.o.PasswordLogin, SSO: d.sso, SSORules: rules, Mail: d.post, Push: d.push, Trace: d.o.Trace, TrustTrace: d.o.TrustTrace, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
 	})
 	if err != nil {
 		return err
 	}
 	api := d.front.API()
-	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Hold: d.hold("hooks"), Logger: d.o.Logger, Now: d.o.Now})
+	d.hooks, err = hooks.New(hooks.Options{Store: d.store, Tell: api.Tell, Turn: api.Turn, Keep: d.o.KeepEvents, Hold: d.hold("hooks"), Trace: d.o.Trace, Logger: d.o.Logger, Now: d.o.Now})
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/desk/sso"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options configure a Desk. The zero value works.
@@ -92,6 +93,14 @@ type Options struct {
 	NoPush bool
 
 	KeepEvents time.Duration // how long programs can fetch what has happened, default hooks.DefaultKeep
+
+	// Trace records the commands of clients and the calls of programs that it samples. What they cause belongs to their trace,
+	// such as webhooks and turns of bots. Default none.
+	Trace *trace.Recorder
+
+	// TrustTrace lets a client say by its handshake, or a program by its call, which trace it continues. Set it only if no
+	// stranger can set these header fields.
+	TrustTrace bool
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
 	Dumper *executor.Dumper

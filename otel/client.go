@@ -86,6 +86,14 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// BeginCall implements trace.Caller: a span of the kind client, below a trace that may have begun in another process.
+func (t *Tracer) BeginCall(below trace.Parent, name, host string) (trace.Parent, func(error)) {
+	ctx := oteltrace.ContextWithRemoteSpanContext(context.Background(), remoteOf(&below))
+	_, span := t.tracer.Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKindClient), oteltrace.WithAttributes(
+		attribute.String("http.request.method", name), attribute.String("server.address", host)))
+	return parentOf(span.SpanContext()), func(err error) { over(span, err) }
+}
+
 // Header sets the fields that carry the trace and the baggage of a context, and removes them where there are none.
 func Header(ctx context.Context, h http.Header) {
 	parent, state, bag := fields(ctx)

@@ -47,7 +47,10 @@ type Options struct {
 	StageSpans bool
 }
 
-var _ trace.Tracer = (*Tracer)(nil)
+var (
+	_ trace.Tracer = (*Tracer)(nil)
+	_ trace.Caller = (*Tracer)(nil)
+)
 
 // New returns a Tracer. The Recorder decides what is sampled, so the provider's sampler should be the default, which follows
 // the parent and takes what has none. p must not be nil. Call Flush before the provider's Shutdown.
@@ -94,7 +97,10 @@ func (t *Tracer) Begin(r *trace.Request) (context.Context, trace.Parent) {
 	}
 	about := r.About()
 	ctx, span := t.tracer.Start(ctx, about.Name, oteltrace.WithSpanKind(oteltrace.SpanKindServer), oteltrace.WithTimestamp(r.Began()),
-		oteltrace.WithAttributes(attrProtocol.String(about.Protocol), attrPeer.String(about.Peer.Addr().String())))
+		oteltrace.WithAttributes(attrProtocol.String(about.Protocol)))
+	if about.Peer.IsValid() {
+		span.SetAttributes(attrPeer.String(about.Peer.Addr().String()))
+	}
 	self := parentOf(span.SpanContext())
 	self.Baggage = from.Baggage
 	return ctx, self

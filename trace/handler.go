@@ -41,16 +41,8 @@ func (h messages[M]) HandleRead(ctx *eddy.Context, msg any) error {
 	return nil
 }
 
-// messageTrace is the trace of a message in a pipeline.
+// messageTrace is the trace of a message in a pipeline: the request's values, then those of the connection's trace.
 type messageTrace struct{ requestContext }
-
-// Value implements context.Context: the request's values, then those of the connection's trace.
-func (t *messageTrace) Value(key any) any {
-	if v := t.r.Value(key); v != nil {
-		return v
-	}
-	return t.Context.Value(key)
-}
 
 // Queued implements eddy.MessageTrace.
 func (t *messageTrace) Queued(pool string) {

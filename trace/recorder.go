@@ -136,7 +136,7 @@ func (rec *Recorder) Receive(trust bool, f Fields) Parent {
 type About struct {
 	Protocol string         // such as frame, grpc, http1
 	Name     string         // such as demo.Greeter/Hello. It has few values: no ids, no paths of clients
-	Peer     netip.AddrPort // the client
+	Peer     netip.AddrPort // the client; zero if it is not recorded
 	Waited   time.Duration  // how long the request has waited for the loop, see eddy.Loop.Behind
 }
 

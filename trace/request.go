@@ -84,13 +84,21 @@ func FromContext(ctx context.Context) *Request {
 // and eddy.Conn.SetTrace.
 func (r *Request) Context() context.Context { return &requestContext{context.Background(), r} }
 
+// Within returns ctx with the values of the request's context, for what the request does with the deadline of ctx.
+func (r *Request) Within(ctx context.Context) context.Context { return &requestContext{ctx, r} }
+
 type requestContext struct {
 	context.Context
 	r *Request
 }
 
-// Value implements context.Context.
-func (c *requestContext) Value(key any) any { return c.r.Value(key) }
+// Value implements context.Context: the request's values, then those of the context below.
+func (c *requestContext) Value(key any) any {
+	if v := c.r.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
 
 // Rename changes the name of the request, which is known later than its begin.
 func (r *Request) Rename(name string) {

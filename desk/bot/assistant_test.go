@@ -31,7 +31,7 @@ func TestAssistantStory(t *testing.T) {
 			return store.Event{ID: id, Kind: kind, From: from, Body: body, Memo: `{"tokens":5}`}
 		}
 		a, pieces := w.hear(t.Context(), Turn{
-			ID: "t1", Text: "when? call 13800138000", Locale: "en", Attributes: map[string]string{"plan": "vip"},
+			ID: "t1", Text: "when? call 13800138000", Locale: "en", Attributes: map[string]string{"plan": "vip"}, Trace: traceparent,
 			History: []store.Event{
 				event("1", store.KindText, customer, "too old"), event("2", store.KindText, agent, "I am Lin"), event("3", store.KindNote, agent, "a secret of staff"),
 				event("4", store.KindNotice, store.Actor{Kind: store.System}, "idle"), event("5", store.KindText, customer, "mail me at ann@example.com"),
@@ -64,7 +64,7 @@ func TestAssistantStory(t *testing.T) {
 				t.Errorf("%q was sent", secret)
 			}
 		}
-		if h := s.heads[0]; h.Get("Authorization") != "Bearer k3y" || h.Get("Accept") != "text/event-stream" {
+		if h := s.heads[0]; h.Get("Authorization") != "Bearer k3y" || h.Get("Accept") != "text/event-stream" || h.Get("traceparent") != traceparent {
 			t.Errorf("%v", h)
 		}
 		if u := b.today(); u != (store.BotUsage{Calls: 1, Prompt: 40, Completion: 7}) {

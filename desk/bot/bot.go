@@ -19,6 +19,7 @@ type Turn struct {
 	Locale     string            // of the customer's browser, "" when not known
 	History    []store.Event     // the newest events of the conversation, oldest first
 	Attributes map[string]string // of the contact
+	Trace      string            // traceparent that the request takes along, "" = none
 }
 
 // Reply is the bot's answer. A Reply without messages and hand-off means silence.

@@ -84,6 +84,7 @@ func (q *completion) send(a *ask, probe bool) {
 		over(nil, err, false)
 		return
 	}
+	traced(r, &q.t)
 	alive := func() {
 		begun.Store(true)
 		idle.Reset(ms(l.IdleMS))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Doer sends requests without blocking; *safehttp.Client is one.
@@ -72,12 +73,12 @@ func (w *Webhook) Ask(t Turn, done func(Answer)) {
 		done(Answer{Err: fmt.Errorf("bot: %w", err)})
 		return
 	}
-	a := &ask{line: &w.line, done: done, send: func(a *ask, probe bool) { w.attempt(a, t.ID, body, probe) }}
+	a := &ask{line: &w.line, done: done, send: func(a *ask, probe bool) { w.attempt(a, &t, body, probe) }}
 	w.enter(a)
 }
 
 // attempt sends a turn once.
-func (w *Webhook) attempt(a *ask, id string, body []byte, probe bool) {
+func (w *Webhook) attempt(a *ask, t *Turn, body []byte, probe bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.c.Timeout())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.c.URL, bytes.NewReader(body))
 	if err != nil {
@@ -88,14 +89,22 @@ func (w *Webhook) attempt(a *ask, id string, body []byte, probe bool) {
 	at := w.now().Unix()
 	for k, v := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json", "User-Agent": userAgent,
-		HeaderTurn: id, HeaderTimestamp: strconv.FormatInt(at, 10), HeaderSignature: Sign(w.c.Secret, at, body),
+		HeaderTurn: t.ID, HeaderTimestamp: strconv.FormatInt(at, 10), HeaderSignature: Sign(w.c.Secret, at, body),
 	} {
 		r.Header.Set(k, v)
 	}
+	traced(r, t)
 	w.client.Do(r, MaxReplyBytes, func(resp safehttp.Response, err error) {
 		cancel()
 		w.received(a, resp, err, probe)
 	})
+}
+
+// traced makes a request part of the trace of its turn.
+func traced(r *http.Request, t *Turn) {
+	if t.Trace != "" {
+		r.Header.Set(trace.FieldTraceparent, t.Trace)
+	}
 }
 
 // received handles the outcome of one attempt.

@@ -20,6 +20,8 @@ import (
 
 const hookConfig = `{"url":"https://bot.example/turn","secret":"0123456789abcdef","concurrency":2,"queue":3,"timeout_ms":1000,"attributes":["plan"],"history":3}`
 
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 // doer answers requests as a test says, each on a goroutine of its own.
 type doer struct {
 	mu    sync.Mutex
@@ -76,7 +78,7 @@ func TestWebhookRequest(t *testing.T) {
 	}
 	note := store.Event{ID: "n", Kind: store.KindNote, From: agent, Body: "a secret of staff"}
 	a := w.ask(Turn{
-		ID: "t1", Conv: "c1", Epoch: 3, Text: "hello", Payload: "p", Locale: "en", Attributes: map[string]string{"plan": "vip", "card": "4711"},
+		ID: "t1", Conv: "c1", Epoch: 3, Text: "hello", Payload: "p", Locale: "en", Attributes: map[string]string{"plan": "vip", "card": "4711"}, Trace: traceparent,
 		History: []store.Event{text("0", customer, "too old"), text("1", customer, "one"), note, text("2", agent, "two"), {Kind: store.KindEvent}, text("3", customer, "three"), text("t1", customer, "hello")},
 	})
 	want := Reply{Say: []store.Say{{Body: "hi", Buttons: []store.Button{{Label: "Yes", Value: "y"}}}}, Handoff: true, Reason: "r", Summary: "s"}
@@ -99,7 +101,14 @@ func TestWebhookRequest(t *testing.T) {
 	if r.Method != "POST" || r.URL.String() != "https://bot.example/turn" || r.Header.Get(HeaderTurn) != "t1" || r.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
 	}
-	if s := w.Stats(); s.Asked != 1 || s.Failed != 0 || s.Running != 0 || s.Breaker != BreakerClosed {
+	if got := r.Header.Get("traceparent"); got != traceparent {
+		t.Errorf("traceparent %q", got)
+	}
+	w.ask(Turn{ID: "t2", Conv: "c1"})
+	if h := d.requests()[1].Header; h.Values("traceparent") != nil {
+		t.Errorf("a turn that is not traced: %v", h)
+	}
+	if s := w.Stats(); s.Asked != 2 || s.Failed != 0 || s.Running != 0 || s.Breaker != BreakerClosed {
 		t.Errorf("%+v", s)
 	}
 }

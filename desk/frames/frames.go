@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/trace"
 )
 
 const (
@@ -141,6 +142,8 @@ type transport struct {
 	closed atomic.Bool
 }
 
+var _ hub.Timed = (*transport)(nil)
+
 // Send implements hub.Conn.
 func (t *transport) Send(event []byte) error {
 	err := t.conn.Write(frame.AppendResponse(make([]byte, 0, frame.HeaderSize+len(event)), 0, event))
@@ -149,6 +152,12 @@ func (t *transport) Send(event []byte) error {
 	}
 	return err
 }
+
+// Behind implements hub.Timed.
+func (t *transport) Behind() time.Duration { return t.conn.Loop().Behind() }
+
+// Sent implements hub.Timed.
+func (t *transport) Sent(r *trace.Request) { r.Done(t.conn) }
 
 // Queued implements hub.Conn.
 func (t *transport) Queued() int { return int(t.conn.QueuedBytes()) }

@@ -23,6 +23,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/web"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options configure a Front. They have no defaults: desk.Options says what the settings mean and fills them in.
@@ -59,10 +60,12 @@ type Options struct {
 	Mail             *mail.Post // nil = no mail is sent
 	Push             *push.Push // nil = nobody is called
 
+	Trace      *trace.Recorder // nil = no call of a program is recorded; that of Hub
+	TrustTrace bool            // clients may say which trace they continue
+
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Patience time.Duration // least time limit of a request or body; for tests
-
 }
 
 // within returns a time limit of a request or body.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 const (
@@ -82,7 +83,7 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 	case c.Waits > 0:
 		places, limit = f.programs.waits, limit+c.Waits
 	}
-	return f.limited(places, func(w http.ResponseWriter, r *http.Request) {
+	return f.limited(places, f.traced(c, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
 		key, ok := f.keyOf(ctx, w, r)
@@ -114,16 +115,40 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 				return
 			}
 		}
+		sampled := trace.FromContext(ctx)
+		sampled.Enter(trace.Handler, "api")
 		object, err := func() (any, error) {
 			defer leave() // before the answer: whoever has it may call again at once
 			return c.Serve(ctx, &f.programs.api, in)
 		}()
+		sampled.Enter(trace.Hop, "")
 		if err != nil {
+			sampled.Fail(failureOf(err))
 			f.callFailed(w, err)
 			return
 		}
 		answer(w, object)
-	})
+	}))
+}
+
+// traced records the calls that are sampled. A call that waits for events is not recorded: it would be among the slowest, and it
+// causes nothing.
+func (f *Front) traced(c *api.Call, serve http.HandlerFunc) http.HandlerFunc {
+	rec := f.o.Trace
+	if rec == nil || c.Waits > 0 {
+		return serve
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		parent := rec.Receive(f.o.TrustTrace, trace.FieldsOf(r.Header))
+		if !rec.Sample(&parent) {
+			rec.Unsampled(trace.Parent{}) // counts it
+			serve(w, r)
+			return
+		}
+		call := rec.Begin(parent, trace.About{Protocol: "desk", Name: c.Pattern})
+		defer call.End()
+		serve(w, r.WithContext(call.Within(r.Context())))
+	}
 }
 
 // may reports whether a key has a scope. false means that the answer has been given.
@@ -221,4 +246,12 @@ func (f *Front) readBy(r *http.Request, key store.APIKey) func(context.Context, 
 		}
 		return err
 	}
+}
+
+// failureOf returns what a trace says of an error. It has no words of the client.
+func failureOf(err error) error {
+	if e, ok := errors.AsType[*proto.Error](err); ok {
+		return errors.New(string(e.Code))
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/desk/poll"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 	"github.com/go-eddy/eddy/websocket"
 )
 
@@ -38,6 +40,9 @@ func (f *Front) connects(w http.ResponseWriter, r *http.Request) (peer hub.Peer,
 	if !ok {
 		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
 		return peer, nil, false
+	}
+	if rec := f.o.Trace; rec != nil {
+		peer.Trace = rec.Receive(f.o.TrustTrace, trace.FieldsOf(r.Header))
 	}
 	peer.Browser, peer.Login, peer.Origin, peer.Agent = r.Header.Get("Origin") != "", f.cookieToken(r), origin, browserOf(r.UserAgent())
 	return peer, leave, true
@@ -120,6 +125,8 @@ func (e *endpoint) HandleClose(*websocket.Conn, int, string) {
 // transport is a WebSocket as the hub sees it.
 type transport struct{ c *websocket.Conn }
 
+var _ hub.Timed = transport{}
+
 func (t transport) Send(frame []byte) error {
 	err := t.c.Write(websocket.Text, frame)
 	if errors.Is(err, eddy.ErrBackpressure) || errors.Is(err, eddy.ErrSaturated) {
@@ -127,6 +134,12 @@ func (t transport) Send(frame []byte) error {
 	}
 	return err
 }
+
+// Behind implements hub.Timed.
+func (t transport) Behind() time.Duration { return t.c.Eddy().Loop().Behind() }
+
+// Sent implements hub.Timed.
+func (t transport) Sent(r *trace.Request) { r.Done(t.c.Eddy()) }
 
 func (t transport) Queued() int { return int(t.c.QueuedBytes()) }
 

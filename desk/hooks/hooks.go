@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options configure a Hooks. Store, Tell and Turn are required.
@@ -30,6 +31,7 @@ type Options struct {
 	Hold     lease.Hold        // one of several servers sends; default lease.Alone
 	Resolver safehttp.Resolver // of the addresses of webhooks; default net.DefaultResolver
 	TLS      *tls.Config       // of connections to them; default the roots of the system
+	Trace    *trace.Recorder   // makes spans of requests that belong to a trace, see safehttp.Options; default none
 	Logger   *slog.Logger      // default slog.Default()
 	Now      func() time.Time  // default time.Now
 	// After returns a channel that gets a value when Now has advanced by d, and a function that gives it up. Default is
@@ -120,7 +122,7 @@ func (h *Hooks) Start() error {
 		return err
 	}
 	h.pool = pool
-	h.clients = safehttp.NewPair("desk-hooks", safehttp.Options{Handshakes: pool, TLS: h.o.TLS, Resolver: h.o.Resolver, Logger: h.o.Logger})
+	h.clients = safehttp.NewPair("desk-hooks", safehttp.Options{Handshakes: pool, TLS: h.o.TLS, Resolver: h.o.Resolver, Logger: h.o.Logger, Trace: h.o.Trace})
 	if h.o.client == nil {
 		h.o.client = func(private bool) (doer, error) { return h.clients.Client(private) }
 	}

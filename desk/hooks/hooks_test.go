@@ -498,6 +498,32 @@ func TestCrashBetweenSendAndMark(t *testing.T) {
 	}
 }
 
+// TestTraceparent: what belongs to a trace is sent with its traceparent, at each try and also by the next start; nothing else has one.
+func TestTraceparent(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	r := newRig(t)
+	r.hook("a.example")
+	r.answers(func(sent) (int, error) { return http.StatusServiceUnavailable, nil })
+	r.start()
+	conv := r.open()
+	r.do(store.Traced{Command: store.Append{Conv: conv, From: store.Actor{Kind: store.System, ID: "x"}, ClientID: uuid.NewString(), Body: "x"}, Trace: parent})
+	r.passes("a second try", time.Second, func() bool { return len(r.to("a.example")) >= 2 })
+	r.stop()
+	r.answers(func(sent) (int, error) { return http.StatusOK, nil })
+	r.start()
+	before := len(r.to("a.example"))
+	r.passes("both events", time.Second, func() bool { return len(r.to("a.example")) >= before+2 })
+	for i, s := range r.to("a.example") {
+		want := ""
+		if s.event == 2 {
+			want = parent
+		}
+		if got := s.header.Get("traceparent"); got != want {
+			t.Errorf("request %d, event %d: traceparent %q, want %q", i, s.event, got, want)
+		}
+	}
+}
+
 // A receiver checks the signatures of both secrets by itself.
 func TestSignature(t *testing.T) {
 	r := newRig(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // HeaderEvent is the header field with the id of the event. Those of time and signature are bot.HeaderTimestamp and
@@ -57,6 +58,9 @@ func (w *worker) post(ctx context.Context, hook *store.Webhook, e *store.HookEve
 		bot.HeaderTimestamp: strconv.FormatInt(at, 10), bot.HeaderSignature: Signature(hook.Secrets, at, body),
 	} {
 		r.Header.Set(k, v)
+	}
+	if e.Trace != "" {
+		r.Header.Set(trace.FieldTraceparent, e.Trace)
 	}
 	ended := make(chan error, 1)
 	client.Do(r, maxAnswer, func(resp safehttp.Response, err error) { ended <- verdict(resp, err) })

@@ -77,7 +77,7 @@ func (r *readyBot) apologist() apologist {
 func newBotStaff(h *Hub) *botStaff {
 	o := &h.o
 	return &botStaff{hub: h, ready: make(map[string]*readyBot), clients: safehttp.NewPair("desk-out", safehttp.Options{
-		Handshakes: h.botPool, TLS: o.ClientTLS, Resolver: o.Resolver, Logger: o.Logger,
+		Handshakes: h.botPool, TLS: o.ClientTLS, Resolver: o.Resolver, Logger: o.Logger, Trace: o.Trace,
 	})}
 }
 

@@ -8,11 +8,13 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // handle runs a command of a live session. It runs on the loop, so everything that touches the store goes elsewhere.
 func (s *Session) handle(cmd proto.Command) {
 	h, who := s.hub, s.who()
+	cmd.Trace.Enter(trace.Handler, "session")
 	if ping, ok := cmd.Payload.(*proto.Ping); ok {
 		s.pong(cmd, ping)
 		return
@@ -111,7 +113,7 @@ func (s *Session) run(lane string, cmd proto.Command, c store.Command, ok func(o
 // runElse is run with failed, which is called if the command has failed, before the client is told.
 func (s *Session) runElse(lane string, cmd proto.Command, c store.Command, ok func(out store.Outcome), failed func()) {
 	side := sideOf(s.who().actor.Kind)
-	s.hub.execute(lane, c, func(out store.Outcome) {
+	s.hub.execute(lane, store.Trace(c, cmd.Trace), func(out store.Outcome) {
 		if out.Err == nil {
 			ok(out)
 			return
@@ -249,18 +251,26 @@ func (s *Session) arrange(cmd proto.Command, who identity, isOthers func(*store.
 
 // sync reads a page of events on the pool of the caller's kind.
 func (s *Session) sync(cmd proto.Command, who identity, p *proto.Sync) {
-	s.read(who, func(ctx context.Context, r store.Reader) { s.syncPage(ctx, r, cmd, who, p) },
+	s.read(cmd, who, func(ctx context.Context, r store.Reader) { s.syncPage(ctx, r, cmd, who, p) },
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-// read runs f where reads of this kind of client run. Customers read one at a time per session, agents within their
-// share.
-func (s *Session) read(who identity, f func(context.Context, store.Reader), refused func()) {
-	h := s.hub
+// read runs f for a command where reads of this kind of client run. Customers read one at a time per session, agents within
+// their share.
+func (s *Session) read(cmd proto.Command, who identity, f func(context.Context, store.Reader), refused func()) {
+	h, pool := s.hub, "customer"
+	if who.actor.Kind == store.Agent {
+		pool = "agent"
+	}
+	cmd.Trace.Enter(trace.QueueWait, pool)
 	task := func(r store.Reader) func() {
 		return func() {
 			ctx, cancel := context.WithTimeout(context.Background(), h.o.Limits.ReadTimeout)
 			defer cancel()
+			if cmd.Trace.Sampled() {
+				cmd.Trace.Enter(trace.Handler, pool)
+				ctx = cmd.Trace.Within(ctx)
+			}
 			f(ctx, marked{r, h.receipts})
 		}
 	}

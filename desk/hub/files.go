@@ -27,7 +27,7 @@ func (s *Session) fileLinks(cmd proto.Command, who identity, p *proto.FileLinks)
 		s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "this server keeps no files"})
 		return
 	}
-	s.read(who, func(ctx context.Context, r store.Reader) {
+	s.read(cmd, who, func(ctx context.Context, r store.Reader) {
 		files, err := r.Attachments(ctx, p.IDs)
 		if err != nil {
 			s.fail(cmd, s.hub.readError(err))

@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Hub connects sessions, lanes and store. Any goroutine may call its methods unless they say otherwise.
@@ -239,7 +240,8 @@ func (h *Hub) everySession() []*Session {
 // told. refuse is called instead if the command could not be run. Exactly one of them is called, once, on a goroutine of
 // the store or of the feed.
 func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome), refuse func(*proto.Error)) {
-	deadline := time.Now().Add(h.o.Limits.CommandAge)
+	deadline, r := time.Now().Add(h.o.Limits.CommandAge), requestOf(cmd)
+	r.Enter(trace.QueueWait, "conversation")
 	err := h.lanes.SubmitAsync(lane, func(done func()) {
 		defer h.contain(done, refuse)
 		if !time.Now().Before(deadline) {
@@ -248,7 +250,9 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 			done()
 			return
 		}
+		r.Enter(trace.QueueWait, "store")
 		h.o.Store.Do(cmd, deadline, func(out store.Outcome) {
+			r.Enter(trace.Hop, "")
 			h.told(out, func(out store.Outcome) {
 				defer done()
 				answer(out)

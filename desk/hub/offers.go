@@ -148,7 +148,7 @@ func (q *queue) mayOffer(e *entry, target *member, who identity, p *proto.Transf
 
 // refuseClosed answers a command about a conversation that is closed or does not exist.
 func (s *Session) refuseClosed(cmd proto.Command, who identity) {
-	s.read(who, func(ctx context.Context, r store.Reader) {
+	s.read(cmd, who, func(ctx context.Context, r store.Reader) {
 		c, err := r.Conversation(ctx, cmd.Conv)
 		if err != nil {
 			s.fail(cmd, s.hub.readError(err))

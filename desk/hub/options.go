@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options configure a hub. Store and Tickets are required.
@@ -58,6 +59,9 @@ type Options struct {
 	// After returns a channel that gets a value when Now has advanced by d, and a function that gives it up. Default is
 	// a time.Timer.
 	After func(d time.Duration) (<-chan time.Time, func() bool)
+
+	// Trace records commands that it samples, and what they cause. Default none.
+	Trace *trace.Recorder
 
 	Resolver  safehttp.Resolver // of the addresses of webhook bots; default net.DefaultResolver
 	ClientTLS *tls.Config       // of connections to them; default the roots of the system

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Run executes a command about a conversation for a program that has no session. The caller has checked the right. Run
@@ -26,7 +27,7 @@ func (h *Hub) run(ctx context.Context, lane string, c store.Command) (store.Outc
 		return store.Outcome{}, unavailable("the server is shutting down")
 	}
 	out, refusal := awaited(ctx, func(tell func(store.Outcome, *proto.Error)) {
-		h.execute(lane, c, func(out store.Outcome) { tell(out, nil) }, func(e *proto.Error) { tell(store.Outcome{}, e) })
+		h.execute(lane, store.Trace(c, trace.FromContext(ctx)), func(out store.Outcome) { tell(out, nil) }, func(e *proto.Error) { tell(store.Outcome{}, e) })
 	})
 	switch {
 	case refusal != nil:

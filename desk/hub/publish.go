@@ -242,6 +242,7 @@ func (h *Hub) typed(who store.Actor, conv string, on bool) (elsewhere bool) {
 var (
 	errGone    = errors.New("hub: the transport is closed")
 	errTooMany = errors.New("hub: the identity has too many sessions")
+	errCrowded = errors.New("hub: too many connections are being welcomed")
 )
 
 // attach subscribes a session to everything that its identity may see. It fails when the transport is gone already, or

@@ -301,7 +301,7 @@ func (s *Session) receipt(who identity, conv string, p *proto.Receipt) {
 	}
 	r.mu.Unlock()
 	if e == nil {
-		s.read(who, func(ctx context.Context, reader store.Reader) { r.later(ctx, reader, who.actor, conv, to) },
+		s.read(proto.Command{}, who, func(ctx context.Context, reader store.Reader) { r.later(ctx, reader, who.actor, conv, to) },
 			func() { s.hub.Counters.Dropped.Add(1) })
 	}
 }

@@ -14,7 +14,11 @@ import (
 // Then welcome, the missed events and the buffered events above them are sent, and the session is live. greet runs on
 // the loop; reads run elsewhere.
 func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
-	busy := func() { s.close(proto.CloseTryLater, "too many connections are being welcomed") }
+	busy := func() {
+		s.close(proto.CloseTryLater, "too many connections are being welcomed")
+		cmd.Trace.Fail(errCrowded)
+		s.told(cmd.Trace)
+	}
 	if hello.Ticket != "" {
 		ticket, ok := h.o.Tickets.Spend(hello.Ticket)
 		if !ok || s.peer.Origin != "" || (s.peer.Browser && s.peer.Login != ticket.Login) {
@@ -23,7 +27,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 		}
 		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
 		who := identity{actor: store.Actor{Kind: store.Agent, ID: ticket.Agent}, login: ticket.Login, locale: hello.Locale}
-		s.read(who, func(ctx context.Context, r store.Reader) {
+		s.read(cmd, who, func(ctx context.Context, r store.Reader) {
 			if h.takeTicket(ctx, r, s, &who, cmd, &ticket) {
 				h.resume(ctx, r, s, who, cmd, hello, 0)
 			}
@@ -31,7 +35,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 		return
 	}
 	anybody := identity{actor: store.Actor{Kind: store.Customer}}
-	s.read(anybody, func(ctx context.Context, r store.Reader) {
+	s.read(cmd, anybody, func(ctx context.Context, r store.Reader) {
 		rechecks, token := h.rechecks.count.Load(), store.Token(auth.HashToken(hello.Token))
 		contact, no, err := h.knownCustomer(ctx, r, s.peer, token)
 		if s.letIn(cmd, no, err) {
@@ -104,6 +108,8 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 		s.refuseHello(cmd, proto.CodeForbidden, "too many connections of one "+string(who.actor.Kind), proto.CloseTooManySessions)
 		return
 	case err != nil:
+		cmd.Trace.Fail(err)
+		s.told(cmd.Trace)
 		return
 	}
 	h.keepLeft(keep)
@@ -128,6 +134,7 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 	}
 	h.Counters.Replayed.Add(uint64(len(c.frames)))
 	s.goLive(proto.Reply("welcome", cmd.ID, "", h.welcome(s, who, c)), c)
+	s.told(cmd.Trace)
 	if first {
 		h.presence(who.actor, true)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // ErrSlow is returned by Conn.Send when the peer does not read what it is sent.
@@ -40,6 +41,8 @@ type Peer struct {
 	Agent   string      // kind and system of the browser, "" = unknown
 	IP      string      // as much of its address as may be stored, "" = nothing
 	Place   geo.Place   // of its address, as far as it is known; the setting of the site says what is kept
+
+	Trace trace.Parent // that its commands continue, because its handshake was trusted to say so; zero = none
 }
 
 type phase uint8
@@ -163,7 +166,14 @@ func (s *Session) Receive(data []byte) {
 		s.close(proto.CloseTooLarge, fmt.Sprintf("message of %d bytes, the limit is %d", len(data), limit))
 		return
 	}
+	r := s.sample()
 	cmd, perr := proto.Decode(data)
+	if r != nil {
+		cmd.Trace = r
+		if cmd.Type != "" {
+			r.Rename(cmd.Type)
+		}
+	}
 	if wait := take(s.commands, h.o.Now()); wait > 0 {
 		s.overRate(cmd, wait)
 		return
@@ -180,6 +190,9 @@ func (s *Session) Receive(data []byte) {
 		return
 	}
 	s.handle(cmd)
+	if mute(cmd.Payload) {
+		s.told(cmd.Trace)
+	}
 }
 
 func messageLimit(p phase, kind store.ActorKind) int {
@@ -205,6 +218,7 @@ func take(l *rate.Limiter, now time.Time) time.Duration {
 func (s *Session) overRate(cmd proto.Command, wait time.Duration) {
 	s.refusals++
 	if s.refusals >= maxRefusals {
+		defer s.told(cmd.Trace)
 		s.close(proto.CloseRateLimited, "too many commands over the rate")
 		return
 	}
@@ -225,6 +239,7 @@ func (s *Session) strike() {
 // early handles a command of a session that is not welcomed yet. A ping is answered at any time, because clients find out
 // by it whether messages come through.
 func (s *Session) early(p phase, cmd proto.Command) {
+	cmd.Trace.Enter(trace.Handler, "session")
 	if ping, ok := cmd.Payload.(*proto.Ping); ok {
 		s.pong(cmd, ping)
 		return
@@ -255,11 +270,16 @@ func (s *Session) who() identity {
 // fail sends an error reply and counts it.
 func (s *Session) fail(cmd proto.Command, e *proto.Error) {
 	s.hub.Counters.countError(string(e.Code))
+	if cmd.Trace.Sampled() {
+		cmd.Trace.Fail(errors.New(string(e.Code))) // the text may have words of the client
+	}
 	s.send(proto.Reply("err", cmd.ID, cmd.Conv, s.hub.crowd.spread(e, s.hub.o.Now())))
+	s.told(cmd.Trace)
 }
 
 func (s *Session) reply(t string, cmd proto.Command, conv string, d any) {
 	s.send(proto.Reply(t, cmd.ID, conv, d))
+	s.told(cmd.Trace)
 }
 
 // send queues a message in whatever phase the session is, unless it is closed.

@@ -74,7 +74,7 @@ func (s *Session) readsOther(ctx context.Context, target string) error {
 
 // staffRead answers a command with what f reads, on the agent's share of the agent pool.
 func (s *Session) staffRead(cmd proto.Command, who identity, f func(ctx context.Context, r store.Reader) (any, error)) {
-	s.read(who, func(ctx context.Context, r store.Reader) {
+	s.read(cmd, who, func(ctx context.Context, r store.Reader) {
 		d, err := f(ctx, r)
 		if err != nil {
 			s.fail(cmd, s.hub.readError(err))
@@ -271,7 +271,7 @@ func (h *Hub) renamed(contact *store.Contact) {
 }
 
 func (s *Session) tag(cmd proto.Command, who identity, p *proto.Tag) {
-	s.read(who, func(ctx context.Context, r store.Reader) {
+	s.read(cmd, who, func(ctx context.Context, r store.Reader) {
 		if err := s.mayRead(ctx, r, who, cmd.Conv); err != nil {
 			s.fail(cmd, s.hub.readError(err))
 			return

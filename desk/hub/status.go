@@ -18,7 +18,7 @@ func (s *Session) setStatus(cmd proto.Command, who identity, p *proto.Status) {
 		}
 		agent = p.Agent
 	}
-	s.read(who, func(ctx context.Context, _ store.Reader) { s.applyStatus(ctx, cmd, who, agent, p) },
+	s.read(cmd, who, func(ctx context.Context, _ store.Reader) { s.applyStatus(ctx, cmd, who, agent, p) },
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 

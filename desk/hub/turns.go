@@ -60,7 +60,7 @@ func (h *Hub) turnBegan(before *store.Conversation, part *store.Fed) {
 	}
 	c, e := &part.Conv, &part.Events[len(part.Events)-1]
 	h.startTurn(store.PendingTurn{
-		Turn: store.Turn{ID: part.Turn, Conv: c.ID, Seq: e.Seq, Epoch: c.Epoch, Bot: c.Owner, State: store.TurnAsked}, Conv: *c, Event: *e,
+		Turn: store.Turn{ID: part.Turn, Conv: c.ID, Seq: e.Seq, Epoch: c.Epoch, Bot: c.Owner, State: store.TurnAsked}, Conv: *c, Event: *e, Trace: part.Trace,
 	})
 }
 
@@ -183,7 +183,7 @@ var errNotOurs = errors.New("hub: the bot no longer has the conversation")
 
 // question reads what the bot is told with a turn.
 func (h *Hub) question(ctx context.Context, t *turn) (bot.Turn, error) {
-	q := bot.Turn{ID: t.Turn.ID, Conv: t.Conv.ID, Epoch: t.Turn.Epoch, Opening: t.Event.Kind == store.KindEvent, Text: t.Event.Body, Payload: t.Event.Payload}
+	q := bot.Turn{ID: t.Turn.ID, Conv: t.Conv.ID, Epoch: t.Turn.Epoch, Opening: t.Event.Kind == store.KindEvent, Text: t.Event.Body, Payload: t.Event.Payload, Trace: t.Trace}
 	r := h.o.Store.Hot()
 	contact, err := r.Contact(ctx, t.Conv.Contact)
 	if err != nil {
@@ -297,7 +297,7 @@ func (h *Hub) commitTurn(c store.BotTurn, attempt int, told func(store.Outcome, 
 			time.AfterFunc(min(botRetryDelay<<min(attempt-1, 10), botRetryMax), func() { h.commitTurn(c, attempt+1, nil) })
 		}
 	}
-	h.execute(c.Conv, c, func(out store.Outcome) {
+	h.execute(c.Conv, h.ofTurn(c), func(out store.Outcome) {
 		switch {
 		case out.Err == nil && out.Discarded:
 			h.Counters.BotLate.Add(1)

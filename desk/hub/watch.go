@@ -58,7 +58,7 @@ func (h *Hub) shares(who identity, conv string) bool {
 
 // watch subscribes the session to a conversation, then reads its newest events.
 func (s *Session) watch(cmd proto.Command, who identity) {
-	s.read(who, func(ctx context.Context, r store.Reader) { s.startWatch(ctx, r, cmd) },
+	s.read(cmd, who, func(ctx context.Context, r store.Reader) { s.startWatch(ctx, r, cmd) },
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 

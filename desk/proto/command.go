@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Limits of one message, checked before anything else sees the message.
@@ -35,6 +37,8 @@ type Command struct {
 	ID      string // request id, "" only where the type needs none
 	Conv    string // conversation id, "" where the type needs none
 	Payload any    // pointer to one of the payload types
+
+	Trace *trace.Request // of the command, nil = it is not sampled; Decode leaves it empty
 }
 
 // Hello authenticates the connection and asks for what was missed.

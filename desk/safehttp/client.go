@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/tlsx"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // Options configure a Client. Group and Handshakes are required.
@@ -26,6 +27,9 @@ type Options struct {
 	TLS          *tls.Config    // default: the roots of the system, TLS 1.2 and newer
 	Resolver     Resolver       // default net.DefaultResolver
 	Logger       *slog.Logger   // default slog.Default()
+
+	// Trace makes spans of requests that have a traceparent, if its Tracer can. Default none: the traceparent goes along as it is.
+	Trace *trace.Recorder
 
 	connectTimeout time.Duration // for a connection with its handshake, default 5 s; tests move it far away
 }
@@ -114,6 +118,7 @@ type Response struct {
 // Open sends a request and calls done with its answer, whose body is still to be read. done runs as that of Do does.
 // Reading waits, so read on a goroutine of your own, bound what you read, and close the body.
 func (c *Client) Open(r *http.Request, done func(*http.Response, error)) {
+	done = c.traced(r, done)
 	_, err := CheckURL(r.URL.String(), c.o.AllowPrivate)
 	if err == nil {
 		err = c.use()
@@ -123,6 +128,24 @@ func (c *Client) Open(r *http.Request, done func(*http.Response, error)) {
 	}
 	if err != nil {
 		done(nil, err)
+	}
+}
+
+// traced begins the span of a request that belongs to a trace. The span ends with the header of the answer.
+func (c *Client) traced(r *http.Request, done func(*http.Response, error)) func(*http.Response, error) {
+	parent := r.Header.Get(trace.FieldTraceparent)
+	if parent == "" {
+		return done
+	}
+	self, end := c.o.Trace.Call(parent, r.Method, r.URL.Host)
+	r.Header.Set(trace.FieldTraceparent, self)
+	return func(resp *http.Response, err error) {
+		if err == nil && resp.StatusCode >= http.StatusInternalServerError {
+			end(fmt.Errorf("status %d", resp.StatusCode))
+		} else {
+			end(err)
+		}
+		done(resp, err)
 	}
 }
 

@@ -17,7 +17,8 @@ type Fed struct {
 	Files       []Attachment // about which the scanner has decided
 	Presences   []Presence   // who has come to a server or gone from it; not where one server is alone
 	Offers      []Offer
-	Hooks       bool // webhooks have changed, or have something to try again
+	Hooks       bool   // webhooks have changed, or have something to try again
+	Trace       string // see OutboxRow
 }
 
 // ContactEnd says that a contact, or some of its tokens, are no more.

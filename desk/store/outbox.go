@@ -74,6 +74,7 @@ type OutboxRow struct {
 	Tags    TagChange
 	Target  TargetTold // of EventTargetWarned and EventTargetMissed
 	Time    int64      // Unix milliseconds
+	Trace   string     // traceparent of the sampled command that has written it, "" = none
 }
 
 // TagChange is what an EventTags is about.

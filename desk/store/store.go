@@ -26,7 +26,7 @@ var (
 )
 
 // Command is a change of one conversation: Open, LeftMessage, Append, Move, BotTurn, Tag, Rate, Warn, Leave, Arrange, Relax, Snooze, TellTarget, MakeOffer, AcceptOffer or EndOffer. Or it is a
-// line of the audit log, Audit, or a Visited. Leased makes one of them the work of a lease.
+// line of the audit log, Audit, or a Visited. Leased makes one of them the work of a lease, Traced a part of a trace.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the

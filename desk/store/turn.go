@@ -34,6 +34,7 @@ type PendingTurn struct {
 	Turn  Turn
 	Conv  Conversation
 	Event Event
+	Trace string // of what has begun it, see OutboxRow; "" also if that is not known any more
 }
 
 const (

@@ -142,7 +142,7 @@ func keyed[K comparable, V any](ctx context.Context, r *reader, scan func(scanne
 
 // part puts together what the rows of one command are about.
 func (a *fedAbout) part(rows []store.OutboxRow) store.Fed {
-	f := store.Fed{First: rows[0].Seq, Last: rows[len(rows)-1].Seq, At: rows[0].Time}
+	f := store.Fed{First: rows[0].Seq, Last: rows[len(rows)-1].Seq, At: rows[0].Time, Trace: rows[0].Trace}
 	for i := range rows {
 		row := &rows[i]
 		switch row.Type {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // commit runs one group in one transaction. A failing command is undone alone. A failing transaction fails all its
@@ -218,5 +219,7 @@ func (w *writer) contained(o *op) (out store.Outcome, err error) {
 			err = fmt.Errorf("store: panic in a command: %v", v)
 		}
 	}()
+	w.tx.trace = o.trace
+	o.request.Enter(trace.Handler, "store")
 	return o.run(w.tx)
 }

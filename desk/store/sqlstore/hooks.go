@@ -32,7 +32,7 @@ const (
 			(SELECT created FROM outbox WHERE seq > greatest(w.position, (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor')) ORDER BY seq LIMIT 1), 0)
 		FROM webhook w WHERE w.id = ?`
 	sqlDead = `SELECT ` + heldColumns + ` FROM hook_event WHERE webhook = ? AND dead > 0 ORDER BY seq DESC LIMIT ?`
-	sqlKeep = `INSERT INTO hook_event (webhook, ` + heldColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	sqlKeep = `INSERT INTO hook_event (webhook, ` + heldColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (webhook, seq) DO UPDATE SET attempts = excluded.attempts, due = excluded.due, dead = excluded.dead, failure = excluded.failure`
 	sqlDone     = `DELETE FROM hook_event WHERE webhook = ? AND seq = ?`
 	sqlDeadOver = `DELETE FROM hook_event WHERE webhook = ?1 AND dead > 0 AND seq IN (SELECT seq FROM hook_event WHERE webhook = ?1 AND dead > 0 ORDER BY seq DESC LIMIT 9223372036854775807 OFFSET ?2)`
@@ -204,7 +204,7 @@ func (t *tx) keepHeld(hook string, e *store.HookEvent) error {
 	if err != nil {
 		return err
 	}
-	return t.exec(sqlKeep, hook, e.Seq, e.ID, string(e.Type), e.Site, e.Conv, e.Contact, e.Event, tags, e.Time, target, e.Attempts, e.Due, e.Dead, e.Failure)
+	return t.exec(sqlKeep, hook, e.Seq, e.ID, string(e.Type), e.Site, e.Conv, e.Contact, e.Event, tags, e.Time, target, e.Trace, e.Attempts, e.Due, e.Dead, e.Failure)
 }
 
 // RetryDead implements store.HookWrites.

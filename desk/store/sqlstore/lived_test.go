@@ -176,5 +176,6 @@ func lived() []life {
 		{rows: []string{`UPDATE node SET about = '{"name":"one"}' WHERE id = 'n1'`}},
 		{}, // collations of PostgreSQL
 		{indexes: []string{"spent_ticket_expires"}},
+		{rows: []string{`UPDATE outbox SET trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' WHERE id = 'o2'`, `UPDATE hook_event SET trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' WHERE id = 'o1'`}},
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	rowColumns = `seq, id, type, site, conversation, contact, event, tags, created, target`
+	rowColumns = `seq, id, type, site, conversation, contact, event, tags, created, target, trace`
 
 	sqlOutbox = `SELECT ` + rowColumns + ` FROM outbox WHERE seq > greatest(CAST(? AS BIGINT), (SELECT CAST(value AS BIGINT) FROM setting WHERE key = 'outbox_floor'))
 		ORDER BY seq LIMIT ?`
@@ -27,10 +27,10 @@ const (
 	sqlAnyContact = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ?`
 	sqlDropTag    = `DELETE FROM outbox WHERE conversation = ? AND tags <> ''`
 
-	rowArgs  = 11
+	rowArgs  = 12
 	tellMany = 16 // rows of one statement
 	sqlTell  = `INSERT INTO outbox (` + rowColumns + `, first) VALUES ` + rowMarks
-	rowMarks = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	rowMarks = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 var sqlTellMany = sqlTell + strings.Repeat(", "+rowMarks, tellMany-1)
@@ -67,7 +67,7 @@ func (t *tx) tell(r store.OutboxRow) error {
 		return err
 	}
 	t.seq, t.told = t.seq+1, true
-	r.ID, r.Seq, r.Time = id, t.seq, t.now()
+	r.ID, r.Seq, r.Time, r.Trace = id, t.seq, t.now(), t.trace
 	t.rows = append(t.rows, r)
 	return nil
 }
@@ -86,7 +86,7 @@ func (t *tx) flush() error {
 			if err != nil {
 				return err
 			}
-			args = append(args, r.Seq, r.ID, string(r.Type), r.Site, r.Conv, r.Contact, r.Event, tags, r.Time, target, r.First)
+			args = append(args, r.Seq, r.ID, string(r.Type), r.Site, r.Conv, r.Contact, r.Event, tags, r.Time, target, r.Trace, r.First)
 		}
 		if err := t.exec(query, args...); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (t *tx) fed(n int, out *store.Outcome) *store.Fed {
 		return nil
 	}
 	f := new(t.part)
-	f.First, f.Last, f.At = rows[0].Seq, rows[len(rows)-1].Seq, rows[0].Time
+	f.First, f.Last, f.At, f.Trace = rows[0].Seq, rows[len(rows)-1].Seq, rows[0].Time, rows[0].Trace
 	for i := range rows {
 		rows[i].First = f.First
 		if rows[i].Conv != "" {
@@ -164,7 +164,7 @@ func (t *tx) tellConv(c *store.Conversation, what store.EventType, tags store.Ta
 // scanRow reads rowColumns, and the columns after them into more.
 func scanRow(s scanner, more ...any) (r store.OutboxRow, err error) {
 	var tags, target string
-	if err := s.Scan(append([]any{&r.Seq, &r.ID, &r.Type, &r.Site, &r.Conv, &r.Contact, &r.Event, &tags, &r.Time, &target}, more...)...); err != nil {
+	if err := s.Scan(append([]any{&r.Seq, &r.ID, &r.Type, &r.Site, &r.Conv, &r.Contact, &r.Event, &tags, &r.Time, &target, &r.Trace}, more...)...); err != nil {
 		return r, notFound(err)
 	}
 	if tags != "" {

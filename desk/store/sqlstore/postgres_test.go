@@ -111,7 +111,8 @@ func TestPostgresUsedByOlder(t *testing.T) {
 		o.URL = url
 		older := onPostgres(t, o)
 		if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
-			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 28`), tx.exec(`DROP TABLE offer`), tx.exec(`DROP TABLE spent`), tx.exec(`ALTER TABLE node DROP COLUMN about`), tx.exec(`DROP INDEX spent_ticket_expires`))
+			return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 28`), tx.exec(`DROP TABLE offer`), tx.exec(`DROP TABLE spent`), tx.exec(`ALTER TABLE node DROP COLUMN about`), tx.exec(`DROP INDEX spent_ticket_expires`),
+				tx.exec(`ALTER TABLE outbox DROP COLUMN trace`), tx.exec(`ALTER TABLE hook_event DROP COLUMN trace`))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -143,11 +144,6 @@ func TestPostgresRolls(t *testing.T) {
 		t.Fatal(err)
 	}
 	older := onPostgres(t, Options{URL: url, Several: true})
-	if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
-		return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 32`), tx.exec(`DROP INDEX spent_ticket_expires`))
-	}); err != nil {
-		t.Fatal(err)
-	}
 	r := rigOn(t, older)
 	works := func(when string) {
 		t.Helper()
@@ -162,6 +158,12 @@ func TestPostgresRolls(t *testing.T) {
 		}
 	}
 	works("before")
+	if err := older.write(t.Context(), func(tx *tx) error { // as an older program has it
+		return errors.Join(tx.exec(`DELETE FROM schema_version WHERE version > 32`), tx.exec(`DROP INDEX spent_ticket_expires`),
+			tx.exec(`ALTER TABLE outbox DROP COLUMN trace`), tx.exec(`ALTER TABLE hook_event DROP COLUMN trace`))
+	}); err != nil {
+		t.Fatal(err)
+	}
 	var from, to int
 	newer := onPostgres(t, Options{URL: url, Several: true, Migrating: func(a, b int) { from, to = a, b }})
 	if from != 32 || to != newest(all) {

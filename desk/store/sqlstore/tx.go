@@ -77,6 +77,7 @@ type tx struct {
 	rows    []store.OutboxRow // of this transaction, see flush
 	written int               // of rows
 	told    bool              // readers of the outbox have something to do
+	trace   string            // of the command, see store.OutboxRow
 	part    store.Fed         // what the command has changed besides its conversation
 
 	me     string // names this process to others

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/sample"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // writer owns the only writing connection. Commands queue. All that queue while one transaction runs go into the next
@@ -60,6 +61,9 @@ type op struct {
 
 	latency *store.Latencies
 	since   time.Time
+
+	trace   string         // see store.OutboxRow
+	request *trace.Request // that waits for the op; nil = none that is sampled
 }
 
 func newWriter(db *DB) *writer {
@@ -266,6 +270,9 @@ func (w *writer) closeConn() error {
 // Do implements store.Store.
 func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)) {
 	o := &op{done: done}
+	if t, ok := cmd.(store.Traced); ok {
+		cmd, o.trace, o.request = t.Command, t.Trace, t.Request
+	}
 	if c, ok := cmd.(store.Append); ok {
 		o.ahead = &appending{Append: c}
 		o.run = o.ahead.run
@@ -303,14 +310,20 @@ func (db *DB) write(ctx context.Context, run func(*tx) error) error {
 		deadline = time.Now().Add(db.o.Wait)
 	}
 	result := make(chan error, 2) // a late outcome is a second one
-	db.work.enqueue(&op{
+	o := &op{
 		run: func(t *tx) (store.Outcome, error) {
 			if err := t.holds(lease); err != nil {
 				return store.Outcome{}, err
 			}
 			return store.Outcome{}, run(t)
 		}, done: func(out store.Outcome) { result <- out.Err }, waits: true,
-	}, deadline)
+	}
+	if r := trace.FromContext(ctx); r.Sampled() {
+		self := r.Self()
+		o.trace, o.request = self.Traceparent(), r
+		r.Enter(trace.QueueWait, "store")
+	}
+	db.work.enqueue(o, deadline)
 	select {
 	case err := <-result:
 		return err

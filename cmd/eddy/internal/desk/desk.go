@@ -65,6 +65,7 @@ type deskFlags struct {
 	uploads      uploadFlags
 	mail         mailFlags
 	places       places
+	traces       traceFlags
 }
 
 func (f *deskFlags) check() error {
@@ -104,7 +105,7 @@ func (f *deskFlags) check() error {
 	if f.awayAfter != 0 && f.awayAfter < 2*time.Minute {
 		return fmt.Errorf("--away-after is %v: give 2m or more, because consoles tell once a minute that somebody is there, or 0 for never", f.awayAfter)
 	}
-	if err := f.uploads.check(); err != nil {
+	if err := errors.Join(f.uploads.check(), f.traces.check()); err != nil {
 		return err
 	}
 	if err := f.logins.check(f.publicURL()); err != nil {
@@ -194,7 +195,7 @@ func (f *deskFlags) options() desk.Options {
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
 		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
-		KeepEvents: f.keepEvents, NoPush: !f.push,
+		KeepEvents: f.keepEvents, NoPush: !f.push, Trace: f.traces.recorder(), TrustTrace: f.traces.trust,
 	}
 }
 
@@ -238,6 +239,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	f.uploads.register(cmd)
 	f.mail.register(cmd)
 	f.places.register(cmd)
+	f.traces.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
 	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newRecount(t, &f), newPlan(t), newVersion(t, &f), newUser(t, &f))
@@ -308,7 +310,7 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 		t.Say("  (the password is shown only this once)")
 	}
 	f.Measured = append(f.Measured, metrics.HTTP("desk", d.HTTP()))
-	if err := errors.Join(op.Desk(d), op.Begin(f.Measured...)); err != nil {
+	if err := errors.Join(op.Desk(d), op.Traces("desk", o.Trace), op.Begin(f.Measured...)); err != nil {
 		return errors.Join(err, d.Close())
 	}
 	defer op.End()

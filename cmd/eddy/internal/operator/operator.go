@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/internal/version"
 	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/overload"
+	"github.com/go-eddy/eddy/trace"
 )
 
 // keptCloses is how many ended connections the operator's table lists.
@@ -156,6 +157,14 @@ func (o *Operator) Desk(d *desk.Desk) error {
 		return nil
 	}
 	return errors.Join(o.Watch("desk", d.Engine(), d.Pools()...), o.numbers.watch(d), o.server.Check("database", 0, d.Ready))
+}
+
+// Traces adds a Recorder; nil is none.
+func (o *Operator) Traces(name string, rec *trace.Recorder) error {
+	if !o.on() || rec == nil {
+		return nil
+	}
+	return errors.Join(o.server.WatchTraces(name, rec), o.numbers.add(metrics.Traces(name, rec)))
 }
 
 // Begin listens and prints where; /metrics then reports measured, too. Call it after the command has printed its own line.
