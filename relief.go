@@ -34,7 +34,10 @@ func (l *loop) relieve(owner *endpoint, n, kind int) {
 		return // the drain tells all of them
 	}
 	var chosen []*Conn
-	from := rand.IntN(max(l.table.Len(), 1)) // so that each has its turn
+	from := 0
+	if n := l.table.Len(); n > reliefScan {
+		from = rand.IntN(n) // so that each has its turn
+	}
 	part, _ := l.table.Part(from, reliefScan)
 	chosen = owner.choose(chosen, part, n, kind)
 	part, _ = l.table.Part(0, min(from, reliefScan-len(part)))

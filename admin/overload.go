@@ -38,7 +38,8 @@ func (s *Server) WatchOverload(name string, m Overload) error {
 // OverloadStats are the numbers of one overload manager; see overload.Stats.
 type OverloadStats struct {
 	Name    string           `json:"name"`
-	Grade   string           `json:"grade"` // the strongest action in force, or none
+	Grade   string           `json:"grade"`  // the strongest action in force, or none
+	Source  string           `json:"source"` // the one that is nearest to its limit; "" without pressure
 	Sources []OverloadSource `json:"sources"`
 	Actions []OverloadAction `json:"actions"`
 }
@@ -67,7 +68,7 @@ func (s *Server) overloadStats() []OverloadStats {
 	all := []OverloadStats{} // an empty list in JSON, not null
 	for _, w := range managers {
 		st := w.manager.Stats()
-		o := OverloadStats{Name: w.name, Grade: st.Grade.String(), Sources: []OverloadSource{}, Actions: []OverloadAction{}}
+		o := OverloadStats{Name: w.name, Grade: st.Grade.String(), Source: st.Source, Sources: []OverloadSource{}, Actions: []OverloadAction{}}
 		for _, n := range st.Sources {
 			from := OverloadSource{Name: n.Name, Pressure: n.Pressure, Errors: n.Errors}
 			if n.Err != nil {

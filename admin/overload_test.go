@@ -27,13 +27,14 @@ func TestOverloadManagers(t *testing.T) {
 	stats(`"overload":[],`)
 	m := &fixedOverload{
 		Grade:   overload.StopAccepting,
+		Source:  "memory",
 		Sources: []overload.SourceStats{{Name: "memory", Pressure: 0.99}, {Name: "cpu", Errors: 3, Err: errors.New("not told")}},
 		Actions: []overload.ActionStats{{Action: overload.StopAccepting, Active: true, Began: 2, Ended: 1}},
 	}
 	if err := s.WatchOverload("main", m); err != nil {
 		t.Fatal(err)
 	}
-	stats(`"overload":[{"name":"main","grade":"stop_accepting","sources":[{"name":"memory","pressure":0.99,"errors":0},` +
+	stats(`"overload":[{"name":"main","grade":"stop_accepting","source":"memory","sources":[{"name":"memory","pressure":0.99,"errors":0},` +
 		`{"name":"cpu","pressure":0,"errors":3,"error":"not told"}],"actions":[{"name":"stop_accepting","active":true,"began":2,"ended":1}]}],`)
 	if got := s.Snapshot(-1); !got.Ready {
 		t.Errorf("%+v", got.Reasons)

@@ -80,8 +80,8 @@ func (c *call) check() error {
 	if r.URL.Scheme != "http" && !c.key.secure {
 		return fmt.Errorf("http1: unsupported scheme %q", r.URL.Scheme)
 	}
-	if c.key.secure && t.Secure == nil {
-		if err := t.tls.prepare(t); err != nil {
+	if c.key.secure {
+		if err := t.prepareTLS(); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/clienttls"
 )
 
 // Transport makes HTTP/1.1 requests on Eddy's loops. Use it as the http.RoundTripper of an http.Client, which adds
@@ -62,7 +63,7 @@ type Transport struct {
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 
 	run   transportRun
-	tls   transportTLS
+	tls   clienttls.TLS
 	conns transportConns
 }
 
@@ -256,7 +257,7 @@ func (t *Transport) Close() error {
 	if t.Group == nil {
 		err = errors.Join(err, t.run.group.Close())
 	}
-	t.tls.close()
+	t.tls.Close(ErrTransportClosed)
 	return err
 }
 

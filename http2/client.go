@@ -2,6 +2,7 @@ package http2
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,11 +13,12 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/clienttls"
 )
 
 // Transport makes HTTP/2 requests on Eddy's loops. Use it as the http.RoundTripper of an http.Client, which adds redirects
 // and cookies: http.Client{Transport: &http2.Transport{}}. Fill the fields before the first use; the zero value is ready and
-// speaks HTTP/2 by prior knowledge to http URLs. For https set Secure. Close the Transport at the end.
+// speaks HTTP/2 by prior knowledge to http URLs, and by TLS to https URLs. Close the Transport at the end.
 //
 // Do is the callback form. Do never blocks, and delivers the outcome on a loop. Begin is the form below net/http.
 //
@@ -54,12 +56,17 @@ type Transport struct {
 	// addresses and to no other. Lookup runs on its own goroutine and has to end with ctx. nil = the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Secure adds to p the handlers that speak TLS to the named server, for https; tlsx.Secure makes such a function. Name
-	// "h2" in the NextProtos of its configuration. ready must be called once, on the loop, with the outcome of the handshake.
-	// Without Secure, requests for https URLs fail with ErrNoTLS.
+	// TLS configures https; nil = the certificates that the system trusts, TLS 1.2 or later. Without NextProtos it offers "h2"
+	// and "http/1.1". Handshakes run on a pool of the Transport. Do not change the config afterwards.
+	TLS *tls.Config
+
+	// Secure takes the place of TLS. It adds to p the handlers that speak TLS to the named server, such as those of tlsx.Secure
+	// on a pool of one's own, with "h2" in the NextProtos of its configuration. ready must be called once, on the loop, with the
+	// outcome of the handshake. Secure runs on the loop.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 
 	run   transportRun
+	tls   clienttls.TLS
 	conns transportConns
 }
 
@@ -89,8 +96,6 @@ type TransportStats struct {
 }
 
 var (
-	// ErrNoTLS is the error of a request for an https URL on a Transport without Secure.
-	ErrNoTLS = errors.New("http2: the Transport has no TLS: set Secure")
 	// ErrNotHTTP2 is the error of a request to an https server that has not chosen HTTP/2 by ALPN. Nothing was sent.
 	ErrNotHTTP2 = errors.New("http2: the server has not chosen HTTP/2")
 	// ErrTransportClosed is the error of requests after Close, and of those that Close ends.
@@ -270,6 +275,7 @@ func (t *Transport) Close() error {
 	if t.Group == nil {
 		err = errors.Join(err, t.run.group.Close())
 	}
+	t.tls.Close(ErrTransportClosed)
 	return err
 }
 

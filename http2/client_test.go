@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -318,11 +319,11 @@ func TestClientTunnel(t *testing.T) {
 
 // TestClientRefuses: what cannot be sent is refused before anything is.
 func TestClientRefuses(t *testing.T) {
-	tr := transport(t, &Transport{})
+	tr := transport(t, &Transport{TLS: &tls.Config{Renegotiation: tls.RenegotiateFreelyAsClient}})
 	for want, change := range map[string]func(r *http.Request){
 		"no URL with a host": func(r *http.Request) { r.URL.Host = "" },
 		"unsupported scheme": func(r *http.Request) { r.URL.Scheme = "ftp" },
-		"set Secure":         func(r *http.Request) { r.URL.Scheme = "https" },
+		"enegotiation":       func(r *http.Request) { r.URL.Scheme = "https" },
 		"method":             func(r *http.Request) { r.Method = "G T" },
 		"malformed host":     func(r *http.Request) { r.Host = "a b" },
 		"header field":       func(r *http.Request) { r.Header["X"] = []string{"a\nb"} },

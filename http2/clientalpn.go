@@ -10,10 +10,10 @@ import (
 )
 
 // ByALPN is an http.RoundTripper that speaks HTTP/2 to the https servers that choose it, and HTTP/1.1 to all others. Both
-// Transports are needed. Name "h2" and "http/1.1" in the NextProtos of HTTP2.Secure, and "http/1.1" alone in those of
-// HTTP1.Secure.
+// Transports are needed. Where they have a TLS or Secure, HTTP2 offers "h2" and "http/1.1", and HTTP1 "http/1.1" alone, as
+// they do by default.
 //
-//	rt := &http2.ByALPN{HTTP1: &http1.Transport{Secure: secure1}, HTTP2: &http2.Transport{Secure: secure2}}
+//	rt := &http2.ByALPN{HTTP1: &http1.Transport{}, HTTP2: &http2.Transport{}}
 //	client := &http.Client{Transport: rt}
 //
 // The first request to a host dials with HTTP2. If the server does not choose h2, that connection is closed, the host is

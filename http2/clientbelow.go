@@ -52,11 +52,13 @@ func (t *Transport) Begin(r *Request) error {
 	if err := t.start(); err != nil {
 		return err
 	}
-	switch {
-	case r.Secure && t.Secure == nil:
-		return ErrNoTLS
-	case t.onLoop():
+	if t.onLoop() {
 		return eddy.ErrOnLoop
+	}
+	if r.Secure {
+		if err := t.prepareTLS(); err != nil {
+			return err
+		}
 	}
 	r.stream = clientStream{}
 	r.stream.out.init(requestBuffer)

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -344,9 +345,9 @@ func TestRequestWaits(t *testing.T) {
 
 // TestRequestRefused: what cannot begin is told at once.
 func TestRequestRefused(t *testing.T) {
-	tr := transport(t, &Transport{})
-	if err := tr.Begin(&Request{Secure: true}); !errors.Is(err, ErrNoTLS) {
-		t.Error(err)
+	tr := transport(t, &Transport{TLS: &tls.Config{Renegotiation: tls.RenegotiateFreelyAsClient}})
+	if err := tr.Begin(&Request{Secure: true}); err == nil || tr.Stats().Open != 0 {
+		t.Errorf("a config that a client cannot use: %v", err)
 	}
 	bad := &Transport{MaxConns: -1}
 	if err := bad.Begin(&Request{}); err == nil {

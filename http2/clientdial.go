@@ -112,7 +112,7 @@ func (cc *clientConn) prepare() {
 	p := cc.ctx.Pipeline()
 	err := p.Remove(clientName)
 	if err == nil {
-		err = cc.t.Secure(p, cc.attempt.name, cc.secured)
+		err = cc.t.secure()(p, cc.attempt.name, cc.secured)
 	}
 	if err == nil {
 		err = p.Add(clientName, cc)

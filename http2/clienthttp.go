@@ -52,8 +52,10 @@ func (c *httpCall) check() error {
 	if u.Scheme != "http" && !c.key.secure {
 		return fmt.Errorf("http2: unsupported scheme %q", u.Scheme)
 	}
-	if c.key.secure && c.t.Secure == nil {
-		return ErrNoTLS
+	if c.key.secure {
+		if err := c.t.prepareTLS(); err != nil {
+			return err
+		}
 	}
 	c.key.addr = withPort(u)
 	return c.plan.init(c.req)

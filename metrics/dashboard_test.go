@@ -91,6 +91,7 @@ func TestDashboard(t *testing.T) {
 	for _, metric := range []string{
 		"eddy_loop_connections", "eddy_loop_events_total", "eddy_loop_received_bytes_total", "eddy_loop_sent_bytes_total", "eddy_loop_write_interest_connections",
 		"eddy_loop_outbound_queued_bytes", "eddy_loop_tasks_queued", "eddy_loop_lag_seconds", "eddy_server_closed_total", "eddy_server_rejected_total",
+		"eddy_overload_grade", "eddy_overload_pressure", "eddy_pool_wasted_total",
 	} {
 		if !strings.Contains(text, metric) {
 			t.Errorf("%s is not on the dashboard", metric)
@@ -109,17 +110,22 @@ type rules struct {
 	}
 }
 
-// TestAlerts: the rules can be read, ask for metrics and labels that exist, wait for times that are times, and say what is wrong
-// by labels that their results have.
-func TestAlerts(t *testing.T) {
+// alerts are the rules of docs/alerts.yml.
+func alerts(t *testing.T) (file rules) {
+	t.Helper()
 	decoder := yaml.NewDecoder(strings.NewReader(expotest.Read(t, "docs", "alerts.yml")))
 	decoder.KnownFields(true)
-	var file rules
 	if err := decoder.Decode(&file); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// TestAlerts: the rules can be read, ask for metrics and labels that exist, wait for times that are times, and say what is wrong
+// by labels that their results have.
+func TestAlerts(t *testing.T) {
 	c, names := promised(t), map[string]bool{}
-	for _, g := range file.Groups {
+	for _, g := range alerts(t).Groups {
 		for _, r := range g.Rules {
 			if names[r.Alert] || !strings.HasPrefix(r.Alert, "Eddy") {
 				t.Errorf("%q in %s is no name, or there twice", r.Alert, g.Name)

@@ -38,11 +38,7 @@ func putOverload(scrape *expo.Scrape, name string, st *overloadStats) {
 		scrape.Put(overloadErrors, float64(s.Errors), name, s.Name)
 	}
 	for _, a := range st.Actions {
-		active := 0.0
-		if a.Active {
-			active = 1
-		}
-		scrape.Put(overloadActive, active, name, a.Action.String())
+		scrape.Put(overloadActive, expo.One(a.Active), name, a.Action.String())
 		scrape.Put(overloadBegan, float64(a.Began), name, a.Action.String())
 		scrape.Put(overloadEnded, float64(a.Ended), name, a.Action.String())
 	}

@@ -30,11 +30,11 @@ const GRPCPing = 6 * time.Minute
 
 // GRPCOptions say how a GRPCClient calls. Targets or Resolver is required.
 type GRPCOptions struct {
-	// Targets are the servers, each http://host:port, or https://host:port with a Transport that has Secure. A call that its
-	// server has certainly not taken is made at another one.
+	// Targets are the servers, each http://host:port, or https://host:port. A call that its server has certainly not taken is
+	// made at another one.
 	Targets []string
-	// Resolver says where the servers are, in place of Targets; with Secure they are spoken to by TLS, which the Transport must
-	// have. No answer of it makes calls fail that could be made.
+	// Resolver says where the servers are, in place of Targets; with Secure they are spoken to by TLS. No answer of it makes
+	// calls fail that could be made.
 	Resolver discovery.Resolver
 	Secure   bool
 
@@ -210,7 +210,7 @@ func untouched(err error) bool {
 		return reset.Remote && reset.Code == http2.CodeRefusedStream
 	}
 	dial, ok := errors.AsType[*net.OpError](err)
-	return ok && dial.Op == "dial" || errors.Is(err, http2.ErrTransportBusy) || errors.Is(err, http2.ErrNoTLS) || errors.Is(err, http2.ErrNotHTTP2)
+	return ok && dial.Op == "dial" || errors.Is(err, http2.ErrTransportBusy) || errors.Is(err, http2.ErrNotHTTP2)
 }
 
 // lost returns the error of a call without a response.

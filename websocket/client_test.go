@@ -236,7 +236,6 @@ func TestDialArguments(t *testing.T) {
 		"ws://127.0.0.1/#part":    "fragment",
 		"ws://user:pw@127.0.0.1/": "fragment or a user",
 		"ws://[::1":               "websocket:",
-		"wss://127.0.0.1/":        "wss needs Dialer.Secure",
 	} {
 		if _, err := d.Dial(t.Context(), address, newEcho()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw@") {
 			t.Errorf("%s: %v", address, err)

@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 	crand "crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/clienttls"
+	"github.com/go-eddy/eddy/tlsx"
 )
 
 // Dialer makes WebSocket connections to servers and runs their handlers on the
@@ -32,15 +35,21 @@ type Dialer struct {
 	// Header is added to the request of the handshake. It must not hold fields
 	// that belong to the handshake.
 	Header http.Header
-	// Secure makes wss possible. It adds to p the handlers that speak TLS to
-	// the named server, as tlsx.Secure does; the Dialer's own handlers follow
-	// them. It runs on the connection's loop. ready must be called once, on the
-	// loop, when the TLS handshake is over or has failed. nil = wss addresses
-	// are refused.
+	// TLS configures wss; nil = the certificates that the system trusts, TLS 1.2
+	// or later. Handshakes run on a pool of the Dialer. Do not change the config
+	// afterwards.
+	TLS *tls.Config
+	// Secure takes the place of TLS. It adds to p the handlers that speak TLS to
+	// the named server, such as those of tlsx.Secure on a pool of one's own; the
+	// Dialer's own handlers follow them. It runs on the connection's loop. ready
+	// must be called once, on the loop, when the TLS handshake is over or has
+	// failed.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 	// MaskKeys returns the source of a connection's masking keys. nil = ChaCha8
 	// with a seed of crypto/rand.
 	MaskKeys func() MaskKeys
+
+	tls clienttls.TLS
 
 	mu      sync.Mutex
 	cfg     *config
@@ -50,8 +59,6 @@ type Dialer struct {
 
 // defaultHandshakeTimeout is that of an Engine without one.
 const defaultHandshakeTimeout = 10 * time.Second
-
-var errNoTLS = errors.New("websocket: wss needs Dialer.Secure, which adds the handlers of the TLS connection")
 
 // start checks the fields at the first use.
 func (d *Dialer) start() (*config, error) {
@@ -131,8 +138,10 @@ func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, er
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme == "wss" && d.Secure == nil {
-		return nil, errNoTLS
+	if u.Scheme == "wss" {
+		if err := d.prepareTLS(); err != nil {
+			return nil, err
+		}
 	}
 	conn, err := d.Engine.Dial(ctx, "tcp", u.Host)
 	if err != nil {
@@ -190,15 +199,43 @@ func (d *Dialer) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 	if e == nil {
 		return eddy.DrainReport{}, eddy.ErrDialerClosed
 	}
-	return e.Shutdown(ctx)
+	r, err := e.Shutdown(ctx)
+	d.ended(err)
+	return r, err
 }
 
 // Close ends the dialer and its connections at once. See eddy.Dialer.Close.
 func (d *Dialer) Close() error {
-	if e := d.stop(); e != nil {
-		return e.Close()
+	e := d.stop()
+	if e == nil {
+		return nil
 	}
-	return nil
+	err := e.Close()
+	d.ended(err)
+	return err
+}
+
+// prepareTLS makes what wss needs, once.
+func (d *Dialer) prepareTLS() error {
+	if d.Secure != nil {
+		return nil
+	}
+	return d.tls.Prepare(d.TLS, []string{"http/1.1"}, "websocket-tls", tlsx.Options{Timeout: d.Engine.HandshakeTimeout, Logger: d.Engine.Logger})
+}
+
+// secure returns what adds the handlers of TLS to a connection for wss.
+func (d *Dialer) secure() clienttls.Layer {
+	if d.Secure != nil {
+		return d.Secure
+	}
+	return d.tls.Layer()
+}
+
+// ended gives back what wss was made of, unless the Engine has refused to end.
+func (d *Dialer) ended(err error) {
+	if !errors.Is(err, eddy.ErrOnLoop) && !errors.Is(err, eddy.ErrOnPool) {
+		d.tls.Close(eddy.ErrDialerClosed)
+	}
 }
 
 // stop refuses further use. It returns the Engine to end, or nil if there is

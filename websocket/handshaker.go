@@ -81,7 +81,7 @@ func (hs *handshaker) secure() error {
 	if err := p.Remove(handlerName); err != nil {
 		return err
 	}
-	if err := hs.d.Secure(p, hs.url.Hostname(), hs.secured); err != nil {
+	if err := hs.d.secure()(p, hs.url.Hostname(), hs.secured); err != nil {
 		return err
 	}
 	return p.Add(handlerName, hs)

@@ -1,8 +1,13 @@
 package websocket
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -30,8 +35,9 @@ func tlsPool(t *testing.T) *executor.Pool {
 	return pool
 }
 
-// wss: the client to an independent server over crypto/tls, and to this package's
-// own behind tlsx; a server that is not trusted is refused.
+// TestSecure: wss from the client to an independent server over crypto/tls, and
+// to this package's own behind tlsx, by the Dialer's own TLS and by another one; a
+// server that the system does not trust is refused.
 func TestSecure(t *testing.T) {
 	other := httptest.NewTLSServer(coderServer(coder.CompressionContextTakeover))
 	defer other.Close()
@@ -47,10 +53,14 @@ func TestSecure(t *testing.T) {
 	}
 	roots.AddCert(leaf)
 	own := startSecure(t, cert)
-	for _, addr := range []string{strings.TrimPrefix(other.URL, "https://"), own} {
+	for i, addr := range []string{strings.TrimPrefix(other.URL, "https://"), own, own} {
 		d := newDialer(t, Options{Compression: newCompression(t, CompressionOptions{Threshold: 1, ContextTakeover: true})})
-		if d.Secure, err = tlsx.Secure(&tls.Config{RootCAs: roots}, tlsPool(t), tlsx.Options{Timeout: time.Hour}); err != nil {
-			t.Fatal(err)
+		d.TLS = &tls.Config{RootCAs: roots}
+		if i == 2 {
+			if d.Secure, err = tlsx.Secure(d.TLS, tlsPool(t), tlsx.Options{Timeout: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			d.TLS = nil
 		}
 		m := newMessages()
 		c, err := d.Dial(t.Context(), "wss://"+addr+"/", m)
@@ -70,9 +80,6 @@ func TestSecure(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		d = newDialer(t, Options{})
-		if d.Secure, err = tlsx.Secure(&tls.Config{}, tlsPool(t), tlsx.Options{Timeout: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
 		if _, err := d.Dial(t.Context(), "wss://"+addr+"/", newEcho()); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("a server that is not trusted: %v", err)
 		}
@@ -99,4 +106,81 @@ func startSecure(t *testing.T, cert tls.Certificate) string {
 		return pages.Init(p)
 	}}
 	return enginetest.Serve(t, srv)
+}
+
+// TestSecureAndEnd: the end of a Dialer ends its handshakes and what they run on, and wss is refused from then on.
+// Where the end is refused, a handshake goes on.
+func TestSecureAndEnd(t *testing.T) {
+	cert, err := tlsx.SelfSigned("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, end := range map[string]func(*Dialer) error{
+		"Close":    (*Dialer).Close,
+		"Shutdown": func(d *Dialer) error { _, err := d.Shutdown(over); return err }, // does not wait
+	} {
+		d := &Dialer{Engine: &eddy.Dialer{HandshakeTimeout: time.Hour, Group: &eddy.Group{Loops: 1}}, TLS: &tls.Config{InsecureSkipVerify: true}}
+		if err := d.Engine.Group.Start(); err != nil {
+			t.Fatal(err)
+		}
+		dialed := make(chan error, 1)
+		dial := func() {
+			_, err := d.Dial(testkit.Context(t), "wss://"+l.Addr().String(), newEcho())
+			dialed <- err
+		}
+		go dial()
+		peer := accept(t, l) // is silent yet
+		refused := make(chan error, 1)
+		if err := d.Engine.Group.Loop(0).Post(func() { refused <- end(d) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := testkit.Receive(t, "the refusal", refused); !errors.Is(err, eddy.ErrOnLoop) {
+			t.Errorf("%s on a loop: %v", name, err)
+		}
+		if _, err := tls.Server(peer, &tls.Config{Certificates: []tls.Certificate{cert}}).Read(make([]byte, 1)); err != nil {
+			t.Errorf("after a %s that was refused: %v", name, err)
+		}
+		if err := end(d); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := testkit.Receive(t, "the end of Dial", dialed); err == nil {
+			t.Error("a connection")
+		}
+		if dial(); !errors.Is(<-dialed, eddy.ErrDialerClosed) {
+			t.Errorf("dialed after %s", name)
+		}
+		if err := d.Engine.Group.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = peer.Close()
+	}
+}
+
+// begun is a connection whose first byte has been looked at.
+type begun struct {
+	net.Conn
+	all io.Reader
+}
+
+func (b begun) Read(p []byte) (int, error) { return b.all.Read(p) }
+
+// accept takes a client that has begun its handshake.
+func accept(t *testing.T, l net.Listener) net.Conn {
+	t.Helper()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 1)
+	if _, err := c.Read(first); err != nil {
+		t.Fatal(err)
+	}
+	return begun{c, io.MultiReader(bytes.NewReader(first), c)}
 }

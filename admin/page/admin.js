@@ -204,9 +204,11 @@ function tables(all) {
     `${l.set} ${l.name}`, n(count(l.workers)), n(`${count(l.queued)} of ${count(l.capacity)}`), n(count(l.spilled)), n(count(l.done)), n(count(l.rejected)), n(count(l.waited)), n(count(l.lost)), n(count(l.panics)), [l.fault || "", "wide"],
   ]), "No lanes are watched.");
   $("overload").closest("section").hidden = !all.overload.length;
+  const whole = (text) => text.replaceAll(" ", "\u00a0"); // lines do not break in it
   rows($("overload").tBodies[0], all.overload.map((o) => [
-    o.name, o.grade, [o.sources.map((s) => s.name + (s.error ? `: ${s.error}` : ` ${Math.round(100 * s.pressure)} %`)).join(", "), "wide"],
-    [o.actions.map((a) => `${a.name} ${a.began}${a.active ? " (in force)" : ""}`).join(", "), "wide"],
+    o.name, o.grade === "none" ? o.grade : [`${o.grade}${o.source && ` (${o.source})`}`, "wrong"],
+    [o.sources.map((s) => s.error ? `${s.name}: ${s.error}` : whole(`${s.name} ${Math.round(100 * s.pressure)} %`)).join(", "), "wide"],
+    [o.actions.map((a) => `${a.name}\u00a0${a.began}${a.active ? whole(" (in force)") : ""}`).join(", "), "wide"],
   ]), "No overload manager is watched.");
   const select = $("server"), names = all.servers.map((s) => s.name);
   if (select.options.length !== names.length + 1) select.replaceChildren(node("option", {value: ""}, "all"), ...names.map((name) => node("option", {}, name)));

@@ -178,26 +178,12 @@ func TestAdminToken(t *testing.T) {
 	cmd.Env = append(cmd.Env, "EDDY_DESK_ADMIN=0.0.0.0:0", "EDDY_DESK_ADMIN_TOKEN_FILE="+file)
 	p := cmdtest.StartProcess(t, cmd)
 	base := strings.Replace(p.Operator(), "localhost", "127.0.0.1", 1)
-	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	ask := func(method, path, body, token string) (int, string) {
-		req, err := http.NewRequestWithContext(testkit.Context(t), method, base+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
+		var header []string
 		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
+			header = []string{"Authorization", "Bearer " + token}
 		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return cmdtest.Ask(t, method, base+path, body, header...)
 	}
 	for _, c := range []struct {
 		method, path, body, token string

@@ -44,6 +44,7 @@ var layers = map[string]layer{
 	"codec/internal/codectest": {rank: 6, core: true},
 	"internal/enginetest":      {rank: 4, core: true},
 	"internal/httpserve":       {rank: 5, core: true},
+	"internal/clienttls":       {rank: 6, peers: true}, // over tlsx, for the clients beside it
 	"http1":                    {rank: 6, peers: true},
 	"http2":                    {rank: 6, peers: true},
 	"websocket":                {rank: 6, peers: true},

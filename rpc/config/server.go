@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/discovery"
@@ -71,9 +70,7 @@ func (d *document) config(r *reader) *Config {
 		c.Server.Isolation = rpc.PerService
 	}
 	c.Server.Dumper = &executor.Dumper{Dir: a.dumpDir, Disabled: a.dumpOff}
-	if a.overload {
-		c.Server.Overload = new(overload.Options)
-	}
+	c.Server.Overload = a.overload
 	if a.retryAfter != nil {
 		if c.Server.RetryAfter = *a.retryAfter; c.Server.RetryAfter == 0 {
 			c.Server.RetryAfter = -1 // none, where 0 is the default

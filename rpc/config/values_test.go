@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/overload"
 	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/balance"
@@ -17,7 +18,7 @@ const everyKey = `application:
   dump-enable: false
   dump-directory: /var/dumps
   retry-after: 250
-  overload: true
+  overload: {memory: 512MiB, lag: 250ms, queue-age: 0}
 protocols:
   frame:
     host: 127.0.0.1
@@ -83,8 +84,11 @@ func TestEveryKey(t *testing.T) {
 	if len(c.Warnings) > 0 {
 		t.Errorf("warnings %q", c.Warnings)
 	}
-	if d := c.Server.Dumper; !d.Disabled || d.Dir != "/var/dumps" || c.Server.Isolation != rpc.PerService || c.Server.RetryAfter != 250*time.Millisecond || c.Server.Overload == nil {
+	if d := c.Server.Dumper; !d.Disabled || d.Dir != "/var/dumps" || c.Server.Isolation != rpc.PerService || c.Server.RetryAfter != 250*time.Millisecond {
 		t.Errorf("server %+v, dumper %v, %q", c.Server, d.Disabled, d.Dir)
+	}
+	if want := (&overload.Options{Memory: 512 << 20, Lag: 250 * time.Millisecond, QueueAge: -1}); !reflect.DeepEqual(c.Server.Overload, want) {
+		t.Errorf("overload %+v, want %+v", c.Server.Overload, want)
 	}
 	wantPorts := []rpc.PortOptions{{
 		Name: "frame", Addr: "127.0.0.1:20002", Dispatcher: rpc.DispatchConnection,

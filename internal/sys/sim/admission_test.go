@@ -34,6 +34,7 @@ func admission(t *trial) {
 		t.join(addr, c)
 	}
 	t.disturb(&crowd{srv: srv, mild: t.once(2)})
+	t.relieve(srv)
 	t.w.Often(sim.OutOfDescriptors)
 	if t.once(4) {
 		t.w.Often(sim.ModifyFails)

@@ -46,6 +46,7 @@ const (
 	OffLoopClose                   // another goroutine closes
 	OffLoopPause                   // another goroutine pauses or resumes reads
 	DeadHandle                     // a write to a connection that may have ended
+	Relief                         // another goroutine has the server end connections or refuse new ones
 	ConnectRefused                 // a connect fails
 	ConnectSlow                    // a connect takes its time
 	faults
@@ -58,7 +59,7 @@ var faultNames = [faults]string{
 	"poller modify fails", "poller wait fails", "wait interrupted", "spurious readable", "spurious writable",
 	"stale event", "split event", "late event", "time jump", "loop stalled", "call interleaved with a system call",
 	"zero window", "slow peer", "peer half-closes", "peer resets", "peer vanishes", "task storm", "off-loop write",
-	"off-loop close", "off-loop pause", "write to a dead handle", "connect refused", "connect slow",
+	"off-loop close", "off-loop pause", "write to a dead handle", "relief", "connect refused", "connect slow",
 }
 
 // String returns a readable name of the fault.

@@ -137,6 +137,9 @@ func (t *trial) gone() {
 	for _, k := range t.crowds {
 		k.check()
 	}
+	for _, r := range t.reliefs {
+		r.check()
+	}
 	if t.waits != 0 {
 		t.w.Failf("%d OnWritable calls were not told the end of their connection", t.waits)
 	}

@@ -81,6 +81,7 @@ type framesServer struct {
 
 func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 	c := ctx.Conn()
+	s.t.take(c, int(f.id))
 	answer := encodeFrame(f.order, f.id, f.body)
 	switch f.order {
 	case orderEcho:
@@ -196,6 +197,7 @@ func (t *trial) frames(inner bool) {
 	}
 	s.answersFrom()
 	t.disturb(&crowd{srv: srv, mild: true})
+	t.relieve(srv)
 	clients := make([]*framesClient, 1+t.n(20))
 	for i := range clients {
 		clients[i] = s.client(addr)

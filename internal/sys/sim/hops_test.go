@@ -71,6 +71,7 @@ func hops(t *trial) {
 	t.allow(eddy.CloseBackpressureLimit)
 	s.answersFrom()
 	t.disturb(&crowd{srv: srv, mild: true})
+	t.relieve(srv)
 	clients := make([]*framesClient, 1+t.n(12))
 	for i := range clients {
 		clients[i] = s.client(addr)

@@ -42,6 +42,7 @@ func (t *trial) http2(drains bool) {
 	s := t.http2Server()
 	addr := t.listen(s.srv)
 	t.disturb(&crowd{srv: s.srv, mild: true})
+	t.relieve(s.srv)
 	peers := make([]*http2Peer, 1+t.n(8))
 	for i := range peers {
 		peers[i] = s.peer(addr)

@@ -47,6 +47,7 @@ func push(t *trial) {
 			t.w.Failf("write: %v", err)
 		}
 	}})
+	t.relieve(srv)
 	for range 1 + t.n(16) {
 		id := len(t.clients) + 1
 		t.join(addr, &client{

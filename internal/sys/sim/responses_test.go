@@ -58,6 +58,7 @@ func responses(t *trial) {
 		}
 		count := eddy.Handle(func(ctx *eddy.Context, f frame) error {
 			taken++
+			t.take(ctx.Conn(), int(f.id))
 			ctx.FireRead(&counted{frame: f, released: &released, t: t})
 			return nil
 		})
@@ -68,6 +69,7 @@ func responses(t *trial) {
 	}
 	addr := t.listen(srv)
 	t.disturb(&crowd{srv: srv, mild: true})
+	t.relieve(srv)
 	clients := make([]*responsesClient, 1+t.n(12))
 	for i := range clients {
 		clients[i] = t.responsesClient(addr, o)
@@ -165,7 +167,7 @@ func (c *responsesClient) verdict(halfClose bool) {
 		return
 	}
 	for id, done := range c.done {
-		if c.ends[id] <= c.sent && !done && !c.silent(id) {
+		if c.asked(l, id) && !done && !c.silent(id) {
 			c.t.w.Failf("%s: no response to request %d (%d)", c.name, id, c.orders[id])
 		}
 	}

@@ -11,9 +11,10 @@ func echo(t *trial) {
 		CloseOnEOF: t.once(2),
 		Watermarks: t.marks(),
 	}
-	own := t.once(3)
+	own, taken := t.once(3), map[*eddy.Conn]int{}
 	srv.Init = func(p *eddy.Pipeline) error {
 		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			taken[ctx.Conn()] += len(m.Bytes())
 			if own {
 				return ctx.Write(m.Detach())
 			}
@@ -25,12 +26,16 @@ func echo(t *trial) {
 		t.join(addr, t.echoClient())
 	}
 	t.disturb(&crowd{srv: srv, mild: t.once(2)})
+	t.relieve(srv)
 	if t.load(6000) {
 		t.finish()
 	}
 	for _, c := range t.clients {
-		if c.eof && c.whole() && !srv.CloseOnEOF && c.ending == finAfterAll && !t.cut(c) && len(c.closedFor) == 0 && c.got != c.sent {
+		if c.eof && c.whole() && !srv.CloseOnEOF && c.ending == finAfterAll && !t.cut(c) && len(c.closedFor) == 0 && c.got != c.sent && t.lifeOf(c).reason != eddy.CloseOverload {
 			t.w.Failf("%s sent %d bytes, half-closed and got %d back", c.name, c.sent, c.got)
+		}
+		if l := t.lifeOf(c); c.eof && c.whole() && l != nil && l.reason == eddy.CloseOverload && l.err == nil && c.got != taken[l.conn] {
+			t.w.Failf("%s was ended by relief and got %d bytes back of %d that the server had taken", c.name, c.got, taken[l.conn])
 		}
 	}
 }

@@ -167,6 +167,7 @@ type trial struct {
 	allowed []eddy.CloseReason
 	servers []*eddy.Server
 	crowds  []*crowd
+	reliefs []*relief
 
 	promises promises
 	waits    int // OnWritable calls that were not told
@@ -275,6 +276,8 @@ type life struct {
 	dialed bool
 	told   int64 // when it was told to end
 	ended  int64
+	heard  int   // DrainEvents
+	taken  []int // ids of the requests that a handler has taken, in scenarios that say so
 	moved  int64 // when the other side last took bytes of this one, or gave some
 	full   bool  // somebody was told that it is not writable
 	waits  int   // OnWritable calls that were not told
@@ -311,6 +314,16 @@ func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error
 		l.t.w.Failf("connection %v closed with %v, but says %v", l.conn.ID(), reason, e)
 	}
 	l.t.judge(l)
+}
+
+func (l *life) HandleEvent(ctx *eddy.Context, ev any) error {
+	if ev == (eddy.DrainEvent{}) {
+		if l.heard++; l.heard > 1 || l.closed > 0 {
+			l.t.w.Failf("connection %v was told to end %d times, closed %d times", l.conn.ID(), l.heard, l.closed)
+		}
+	}
+	ctx.FireEvent(ev)
+	return nil
 }
 
 func (l *life) HandleWritability(_ *eddy.Context, writable bool) error {

@@ -70,17 +70,30 @@ func ReadLine(t *testing.T, r *bufio.Reader) string {
 // Get fetches a page without keeping the connection.
 func Get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(url)
+	return Ask(t, http.MethodGet, url, "")
+}
+
+// Ask sends a request of JSON on a connection of its own, with header fields in pairs, and returns the answer.
+func Ask(t *testing.T, method, url, body string, header ...string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(testkit.Context(t), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.StatusCode, string(text)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
 }
 
 // Pinned is a client that trusts the certificate of that fingerprint.

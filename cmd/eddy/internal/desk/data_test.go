@@ -191,21 +191,9 @@ func TestDeskBelievesItsProxy(t *testing.T) {
 func loginFrom(t *testing.T, flags []string, want string) {
 	data, account := cmdtest.MadeDesk(t)
 	p := cmdtest.StartServer(t, append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data, "--keep-ip", "full"}, flags...)...)
-	body := strings.NewReader(`{"login":"` + account[1] + `","password":"wrong"}`)
-	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, "http://"+p.Addr+"/api/v1/agent/login", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Forwarded-For", "203.0.113.9")
-	req.Close = true
-	r, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusUnauthorized {
-		t.Fatalf("status %d", r.StatusCode)
+	body := `{"login":"` + account[1] + `","password":"wrong"}`
+	if status, text := cmdtest.Ask(t, http.MethodPost, "http://"+p.Addr+"/api/v1/agent/login", body, "X-Forwarded-For", "203.0.113.9"); status != http.StatusUnauthorized {
+		t.Fatalf("status %d: %s", status, text)
 	}
 	p.Stop()
 	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(data, "desk.db")})

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
-	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // dubboSample is a file of a sample in Dubbo's documentation, as it is printed there.
@@ -81,21 +79,5 @@ func TestDubboFiles(t *testing.T) {
 // post calls a method as a page does, by the group and version of the file.
 func post(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, url, strings.NewReader(`"you"`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Tri-Service-Group": {"g"}, "Tri-Service-Version": {"1.0.0"}}
-	transport := new(http.Transport)
-	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(data)
+	return cmdtest.Ask(t, http.MethodPost, url, `"you"`, "Tri-Service-Group", "g", "Tri-Service-Version", "1.0.0")
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/go-eddy/eddy/admin"
+	"github.com/go-eddy/eddy/overload"
 )
 
 // topWidth is the width of plain text, in characters.
@@ -153,7 +154,11 @@ func overloadLines(o *admin.OverloadStats) []string {
 		}
 		did = append(did, text)
 	}
-	return []string{fmt.Sprintf("OVERLOAD %s: %s  %s", o.Name, o.Grade, strings.Join(pressures, ", ")), "  times: " + strings.Join(did, ", ")}
+	grade := o.Grade
+	if grade != overload.None.String() && o.Source != "" {
+		grade += " (" + o.Source + ")"
+	}
+	return []string{fmt.Sprintf("OVERLOAD %s: %s  %s", o.Name, grade, strings.Join(pressures, ", ")), "  times: " + strings.Join(did, ", ")}
 }
 
 func closeRows(s *admin.Snapshot, samples []admin.Sample) [][]string {

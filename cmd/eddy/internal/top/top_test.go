@@ -30,7 +30,7 @@ func TestTopFrame(t *testing.T) {
 			Set: "la\tnes", Name: "hea\x1bvy", Workers: 2, Queued: 3, Capacity: 11, Spilled: 4, Accepted: 5, Done: 6, Rejected: 7, Waited: 8, Lost: 9, Panics: 10, Fault: "disk\nfull",
 		}},
 		Overload: []admin.OverloadStats{{
-			Name: "ma\tin", Grade: "end_idle", Sources: []admin.OverloadSource{{Name: "memory", Pressure: 0.914}, {Name: "cpu", Err: "not told"}},
+			Name: "ma\tin", Grade: "end_idle", Source: "mem\x1bory", Sources: []admin.OverloadSource{{Name: "memory", Pressure: 0.914}, {Name: "cpu", Err: "not told"}},
 			Actions: []admin.OverloadAction{{Name: "refuse_sheddable", Began: 4, Ended: 4}, {Name: "end_idle", Active: true, Began: 3, Ended: 2}},
 		}},
 	}
@@ -61,7 +61,7 @@ func TestTopFrame(t *testing.T) {
 		}
 		for _, want := range []string{
 			"evil?[2Jprogram v1??", "NOT READY x?:", "na?me worker-0 (poller fails)  12.3k  26 %", "1.5 ms", "2.50 s", "3.0 MiB", "po?ol  1 of 4   5 of 6",
-			"\nOVERLOAD ma?in: end_idle  memory 91 %, cpu cannot be read\n  times: refuse_sheddable 4, end_idle 3 (now)\n",
+			"\nOVERLOAD ma?in: end_idle (mem?ory)  memory 91 %, cpu cannot be read\n  times: refuse_sheddable 4, end_idle 3 (now)\n",
 			"\nla?nes hea?vy  2        3 of 11  4        6     7         8       9     10      disk?full\n", "2.50M requests/s",
 			"\nnormal    70000  0\n", "\na?        2      0\nio_error  2      300", "█",
 		} {

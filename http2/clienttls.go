@@ -1,0 +1,23 @@
+package http2
+
+import (
+	"github.com/go-eddy/eddy/internal/clienttls"
+	"github.com/go-eddy/eddy/tlsx"
+)
+
+// prepareTLS makes what https needs, once. A server that chooses HTTP/1.1 is told apart from one that fails: the error is
+// ErrNotHTTP2.
+func (t *Transport) prepareTLS() error {
+	if t.Secure != nil {
+		return nil
+	}
+	return t.tls.Prepare(t.TLS, []string{"h2", "http/1.1"}, "http2-tls", tlsx.Options{Timeout: t.ConnectTimeout, Logger: t.Logger})
+}
+
+// secure returns what adds the handlers of TLS to a connection for https.
+func (t *Transport) secure() clienttls.Layer {
+	if t.Secure != nil {
+		return t.Secure
+	}
+	return t.tls.Layer()
+}
