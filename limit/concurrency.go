@@ -193,7 +193,7 @@ func (c *Concurrency) turn(now time.Time) bool {
 	}
 	lost := float64(w.count-w.useful) / n
 	work, reached := max(w.area/d.Seconds(), 0.01), w.bound >= boundShare*d.Seconds()
-	if c.descent.goesOn(c, lost, work, float64(w.useful)/d.Seconds()) {
+	if c.descent.goesOn(c, w.count, lost, work, float64(w.useful)/d.Seconds()) {
 		c.found, c.last = true, sample{}
 		c.begin(now)
 		return true
@@ -202,7 +202,7 @@ func (c *Concurrency) turn(now time.Time) bool {
 		lost = 0
 	}
 	s := sample{work: math.Log(work), took: math.Log(max(mean, 1e-9) / (1 - lost*n/(n+0.5))), lost: lost, ok: reached}
-	if !reached && lost > partly && c.slope.believed(1) > target {
+	if !reached && lost > partly && w.count >= evidence && c.slope.believed(1) > target {
 		c.found, c.middle = true, min(c.middle, work)
 	}
 	if s.ok {

@@ -296,6 +296,27 @@ func TestBottleneckIsGone(t *testing.T) {
 	}
 }
 
+// TestFewAreNoEvidence: that all or most of a few pieces of work end too late says nothing of the limit.
+func TestFewAreNoEvidence(t *testing.T) {
+	c, err := NewConcurrency(Options{Max: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(0, 0)
+	for round := range 10 {
+		for range 5 {
+			c.Begin(now)
+		}
+		now = now.Add(time.Second)
+		for i := range 5 {
+			c.End(now, time.Second, round%2 == 0 && i < 2)
+		}
+		if c.Limit() != DefaultInitial {
+			t.Fatalf("round %d: limit %d", round, c.Limit())
+		}
+	}
+}
+
 // TestNothingHoldsItBack: where more work at once takes no longer, the limit rises to its maximum.
 func TestNothingHoldsItBack(t *testing.T) {
 	s := newServer(t, 1, Options{Max: 500}, 10_000, 20*time.Millisecond, 1, false)

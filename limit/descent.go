@@ -2,6 +2,7 @@ package limit
 
 const (
 	vain       = 0.9 // share of a window for nothing that begins a descent
+	evidence   = 20  // work in that window, at least: a few late requests say nothing
 	descend    = 4   // times less is tried next
 	restUseful = 32  // windows until the next descent, if less at once did harm
 	restDead   = 4   // and if nothing was of use at any limit
@@ -16,8 +17,8 @@ type descent struct {
 	rest int     // windows until the next one
 }
 
-// goesOn chooses the middle after a window in which a share of the work was lost, and rate of it per second useful. False means that there is no descent.
-func (d *descent) goesOn(c *Concurrency, lost, work, rate float64) bool {
+// goesOn chooses the middle after a window in which a share of count pieces of work was lost, and rate of them per second useful. False means that there is no descent.
+func (d *descent) goesOn(c *Concurrency, count int, lost, work, rate float64) bool {
 	switch {
 	case d.on:
 	case lost <= vain:
@@ -25,6 +26,8 @@ func (d *descent) goesOn(c *Concurrency, lost, work, rate float64) bool {
 		return false
 	case d.rest > 0:
 		d.rest--
+		return false
+	case count < evidence:
 		return false
 	default:
 		d.on, d.from, d.rate = true, c.middle, rate
