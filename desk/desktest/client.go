@@ -69,6 +69,7 @@ type Client struct {
 	views    map[string]*view
 	outbox   map[string][]*outgoing
 	flight   map[string]*outgoing
+	syncs    map[string]*view // asked for, by the id of the command
 	waiters  map[string]chan Frame
 	acked    []Acked
 	refused  []proto.Error
@@ -106,7 +107,7 @@ func New(dial Dialer) *Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
 		dial: dial, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}),
-		views: make(map[string]*view), outbox: make(map[string][]*outgoing), flight: make(map[string]*outgoing), waiters: make(map[string]chan Frame),
+		views: make(map[string]*view), outbox: make(map[string][]*outgoing), flight: make(map[string]*outgoing), syncs: make(map[string]*view), waiters: make(map[string]chan Frame),
 	}
 	go c.run(ctx)
 	return c
@@ -194,6 +195,7 @@ func (c *Client) lost(conn Transport) {
 	c.note(func() {
 		c.conn, c.live = nil, false
 		clear(c.flight)
+		clear(c.syncs)
 		for _, v := range c.views {
 			v.syncing = false
 		}
@@ -247,11 +249,11 @@ func (c *Client) receive(ctx context.Context, conn Transport, f Frame) (send []f
 		c.event(f)
 	case c.flight[f.RE] != nil:
 		c.answered(f, c.flight[f.RE])
+	case c.syncs[f.RE] != nil:
+		c.synced(f, c.syncs[f.RE])
 	case c.waiters[f.RE] != nil:
 		c.waiters[f.RE] <- f
 		delete(c.waiters, f.RE)
-	case f.RE != "" && f.T == "ok":
-		c.synced(f)
 	case f.RE == "hello" && f.T == "err":
 		var e proto.Error
 		f.Decode(&e)
@@ -287,10 +289,20 @@ func (c *Client) event(f Frame) {
 	}
 }
 
-func (c *Client) synced(f Frame) {
+// synced handles the reply to a sync. After an error without a time for the next attempt, what is missing stays missing.
+func (c *Client) synced(f Frame, v *view) {
+	delete(c.syncs, f.RE)
+	if f.T == "err" {
+		var e proto.Error
+		f.Decode(&e)
+		c.lastErr = &e
+		if e.RetryMS > 0 {
+			c.again(e, func() { v.syncing = false })
+		}
+		return
+	}
 	var page proto.Synced
 	f.Decode(&page)
-	v := c.view(f.C)
 	v.syncing = false
 	for _, raw := range page.Events {
 		var e Frame
@@ -321,20 +333,26 @@ func (c *Client) answered(f Frame, o *outgoing) {
 	f.Decode(&e)
 	c.refused = append(c.refused, e)
 	if e.RetryMS > 0 {
-		conn := c.conn
-		time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
-			c.note(func() {
-				if c.conn == conn { // else the message is under way on another connection
-					o.sending = false
-				}
-			})
-			c.pump()
-		})
+		c.again(e, func() { o.sending = false })
 		return
 	}
 	if c.drop(o) {
 		c.dropped = append(c.dropped, Dropped{Conv: o.conv, ClientID: o.clientID, Attempts: o.attempts, Err: e})
 	}
+}
+
+// again calls free, and sends what is due then, when the server is to be asked again. After the end of the connection it
+// does nothing: what was under way is sent again on the next one. c.mu is held.
+func (c *Client) again(e proto.Error, free func()) {
+	conn := c.conn
+	time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
+		c.note(func() {
+			if c.conn == conn {
+				free()
+			}
+		})
+		c.pump()
+	})
 }
 
 // drop takes a message out of its outbox, and reports whether it was still there.
@@ -371,6 +389,7 @@ func (c *Client) due(ctx context.Context, conn Transport) (send []func() error) 
 		}
 		v.syncing = true
 		after, id := v.last, c.id()
+		c.syncs[id] = v
 		send = append(send, func() error { return c.write(ctx, conn, "sync", id, conv, proto.Sync{After: after}) })
 	}
 	return send
