@@ -16,12 +16,12 @@ const (
 	longerWindow  = 2                     // times that a window may be longer because its mean is not exact enough
 	exact         = 0.05                  // standard error of a mean that is exact enough, relative
 
-	boundShare  = 0.8  // of a window in which the limit was reached, for it to be compared
+	boundShare  = 0.5  // of a window in which the limit was reached, for it to be compared
 	growth      = 1.5  // of the limit per window, until it is found
 	dither      = 0.3  // distance of the two limits that are compared from their middle, relative, while the slope is not known well
 	leastDither = 0.07 // the same, when it is
 	leastStep   = 0.5  // the same, absolute
-	gain        = 0.15 // how fast the limit follows, per window
+	gain        = 0.1  // how fast the limit follows, per window
 	memory      = 0.8  // weight of a window in the next one
 	doubt       = 0.25 // square of the standard error of a slope that counts half
 
