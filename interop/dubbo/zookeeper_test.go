@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	dubbogo "dubbo.apache.org/dubbo-go/v3"
 	"dubbo.apache.org/dubbo-go/v3/client"
 	"dubbo.apache.org/dubbo-go/v3/registry"
 	"dubbo.apache.org/dubbo-go/v3/server"
@@ -33,6 +34,7 @@ func TestZooKeeper(t *testing.T) {
 	zk := zkserver.New(t)
 	t.Run("we find dubbo-go", func(t *testing.T) { weFindDubboGo(t, zk) })
 	t.Run("dubbo-go finds us", func(t *testing.T) { dubboGoFindsUs(t, zk) })
+	t.Run("dubbo-go finds us by application", func(t *testing.T) { dubboGoFindsTheApplication(t, zk) })
 }
 
 // dubboGoFindsUs: dubbo-go's client finds our server and calls it.
@@ -55,6 +57,44 @@ func dubboGoFindsUs(t *testing.T, zk *zkserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	callsUs(t, cl)
+}
+
+// dubboGoFindsTheApplication: dubbo-go's client asks which applications serve the interface, and reads the metadata of their addresses.
+func dubboGoFindsTheApplication(t *testing.T, zk *zkserver.Server) {
+	r, err := zookeeper.New(zookeeper.Options{Servers: []string{zk.Addr}, Application: "greeters", Register: zookeeper.ByApplication})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	srv, err := rpc.NewServer(rpc.ServerOptions{
+		Ports:     []rpc.PortOptions{{Addr: "127.0.0.1:0", Protocols: []rpc.Protocol{rpc.ProtocolGRPC}}},
+		Discovery: rpc.DiscoveryOptions{Registry: r, Grace: -1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	if err := greeters(srv); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ins, err := dubbogo.NewInstance(dubbogo.WithName("asks"), dubbogo.WithRegistry(registry.WithZookeeper(), registry.WithAddress(zk.Addr), registry.WithRegisterService()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := ins.NewClient(client.WithClientProtocolTriple())
+	if err != nil {
+		t.Fatal(err)
+	}
+	callsUs(t, cl)
+}
+
+// callsUs: a client of dubbo-go calls our greeters.
+func callsUs(t *testing.T, cl *client.Client) {
+	t.Helper()
 	for want, opts := range map[string][]client.ReferenceOption{"Hello, you": nil, "gHello, you": {client.WithGroup("g"), client.WithVersion("1.0")}} {
 		conn, err := cl.DialWithInfo(greeterpb.Greeter_ServiceName, &client.ClientInfo{InterfaceName: greeterpb.Greeter_ServiceName, MethodNames: []string{"SayHello"}}, opts...)
 		if err != nil {

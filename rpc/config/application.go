@@ -18,6 +18,7 @@ type application struct {
 	dumpDir    string
 	retryAfter *time.Duration
 	overload   *overload.Options // nil = off
+	mode       string            // register-mode of registries that do not say
 }
 
 // parseApplication reads the application's keys, and those of the file's form.

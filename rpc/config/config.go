@@ -45,7 +45,8 @@ func Load(path string) (*Config, error) { return Engines{}.Load(path) }
 // Parse is that of Engines without any.
 func Parse(name string, data []byte) (*Config, error) { return Engines{}.Parse(name, data) }
 
-// Load reads and checks a file. The errors are those of Parse, or say why the file cannot be read.
+// Load reads and checks a file, with what its config center has for it. It waits for the center as long as the file says, three seconds by default. The errors
+// are those of Parse, or say why the file or the center cannot be read.
 func (e Engines) Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,18 +57,23 @@ func (e Engines) Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return e.Parse(path, data)
+	r := &reader{file: path, engines: e}
+	d, err := r.read(data)
+	if err != nil || d.center == nil {
+		return d.config(r), err
+	}
+	return r.withCenter(d, data)
 }
 
-// Parse checks data, the content of the file name. Its ending says what it is: .yaml, .yml, .properties or .xml. Of another name its first characters
+// Parse checks data, the content of the file name, without its config center. Its ending says what it is: .yaml, .yml, .properties or .xml. Of another name its first characters
 // do. The error joins an *Error for each of the first 20 things that are wrong.
 func (e Engines) Parse(name string, data []byte) (*Config, error) {
 	r := &reader{file: name, engines: e}
 	d, err := r.read(data)
-	if err != nil {
-		return nil, err
+	if err == nil && d.center != nil {
+		r.idle(d.center.node, d.center.path, kindCenter, "only Load reads it")
 	}
-	return d.config(r), nil
+	return d.config(r), err
 }
 
 // read returns the document, or an error that joins all that is wrong in it.

@@ -36,11 +36,15 @@ type blocks struct {
 	list     []*block
 	services *setting // those of a list
 	name     string   // of Spring's application
+	over     bool     // what is taken comes from the config center
 }
 
 // take puts a setting into its block.
 func (b *blocks) take(s setting) {
 	at := &yaml.Node{Line: s.line}
+	if b.over {
+		b.r.origins[at] = b.r.origins[s.value]
+	}
 	switch root := s.path[0]; {
 	case root != "dubbo" && slices.Contains(springRoots, root):
 		if s.key() == "spring.application.name" {
@@ -102,16 +106,19 @@ func (b *blocks) section(s setting, at *yaml.Node) {
 // block returns the block that a setting is in.
 func (b *blocks) block(kind string, s setting, depth int) *block {
 	path := shownKey(strings.Join(s.path[:depth], "."))
-	for _, o := range b.list {
-		if o.path == path {
-			return o
-		}
-	}
 	id := ""
 	if depth > 2 {
 		id = s.path[2]
 	}
+	for _, o := range b.list {
+		if o.path == path || b.over && o.isMeant(kind, id, b.of(kind)) {
+			return o
+		}
+	}
 	o := newBlock(kind, id, path, s.line)
+	if b.over {
+		b.r.origins[o.node] = b.r.file
+	}
 	b.list = append(b.list, o)
 	return o
 }
@@ -128,12 +135,14 @@ func (b *blocks) of(kind string) (list []*block) {
 
 // dubbo reads the blocks of a file.
 func (r *reader) dubbo(b *blocks) *document {
+	r.override(b)
 	d := &document{dubbo: true, beans: map[string]*pool{}}
 	if len(b.list) == 0 && b.services == nil && len(r.errs) == 0 && len(r.warnings) == 0 {
 		r.fail(&yaml.Node{}, "", "", "there is nothing in it: it needs dubbo.application, dubbo.protocol or another key of Dubbo")
 	}
 	for _, o := range b.of(kindApplication) {
-		d.parseApplication(r, idle(idleApplication)...)(o.node, o.path)
+		mode := field{name: "register-mode", parse: choice(r, &d.application.mode, among(registerModes, registerModes), registerModes)}
+		d.parseApplication(r, append(idle(idleApplication), mode)...)(o.node, o.path)
 	}
 	d.application.name = cmp.Or(d.application.name, b.name)
 	provider := d.provider(r, b)
@@ -141,12 +150,12 @@ func (r *reader) dubbo(b *blocks) *document {
 		o.inherit(provider, providerOfProtocols)
 		d.dubboProtocol(r, o)
 	}
+	d.reports(r, b.of(kindReport))
 	for _, o := range b.of(kindRegistry) {
 		d.registry(r, o.node, o.path, cmp.Or(o.id, "registry"), idle(idleRegistry)...)
 	}
-	for _, o := range slices.Concat(b.of(kindCenter), b.of(kindReport)) {
-		r.center(o)
-	}
+	d.reported(r)
+	d.centers(r, b.of(kindCenter))
 	for _, o := range b.of(kindPool) {
 		p := pool{name: o.id, node: o.node}
 		p.check(r, r.fields(o.node, o.path, p.fields(r)), o.path)
@@ -303,7 +312,7 @@ func (p *protocol) setWire(r *reader, at *yaml.Node, name string) {
 	}
 	key := join(p.path, "name")
 	if name == "dubbo" {
-		r.note(&Error{Line: at.Line, Key: key, Value: quoted(name), Err: ErrNotLinked,
+		r.note(&Error{File: r.origins[at], Line: at.Line, Key: key, Value: quoted(name), Err: ErrNotLinked,
 			Problem: "is of an engine that is not linked: give the program dubbo.Wire() of github.com/go-eddy/eddy/rpc/dubbo. Without it there are " + strings.Join(known[1:], ", ")})
 		return
 	}

@@ -18,7 +18,7 @@ import (
 // linked are engines that do nothing but be there.
 func linked() Engines {
 	return Engines{
-		Registries: []discovery.Engine{{Schemes: []string{"zookeeper"}}},
+		Registries: []discovery.Engine{{Schemes: []string{"zookeeper"}, Modes: true, OpenCenter: func(string) (discovery.Center, error) { return &shelf{}, nil }}},
 		Wires: []rpc.Wire{{Name: "dubbo", Port: func(o *rpc.PortOptions) {
 			o.Protocols, o.Offers, o.Front = []rpc.Protocol{rpc.ProtocolFrame}, []string{"dubbo"}, func(*eddy.Pipeline) error { return nil }
 		}}},
@@ -50,7 +50,7 @@ func TestSampleYAML(t *testing.T) {
 // TestSampleXML: the beans of three services with pools of their own, on two protocols.
 func TestSampleXML(t *testing.T) {
 	cfg := sample(t, "isolation.xml")
-	if cfg.Application != "demo-provider" || cfg.Server.Isolation != rpc.PerService || cfg.RegistryName() != "zookeeper://127.0.0.1:2181" {
+	if cfg.Application != "demo-provider" || cfg.Server.Isolation != rpc.PerService || cfg.Registry != "zookeeper://127.0.0.1:2181?registry-type=service" || cfg.RegistryName() != "zookeeper://127.0.0.1:2181" {
 		t.Errorf("%+v", cfg)
 	}
 	var ports []string
@@ -69,14 +69,13 @@ func TestSampleXML(t *testing.T) {
 		t.Errorf("%v, want %v", keys, want)
 	}
 	warnings := strings.Join(cfg.Warnings, "\n")
-	for _, want := range []string{"isolation.xml:11: dubbo:config-center: has no effect: the configuration is this file", "isolation.xml:12: dubbo:metadata-report: has no effect",
-		"isolation.xml:13: dubbo:registry: has no effect: no instances are registered by application", "isolation.xml:32: dubbo:service.ref: has no effect",
+	for _, want := range []string{"isolation.xml:32: dubbo:service.ref: has no effect",
 		`isolation.xml:32: dubbo:service.executor: "executor-demo-service" is a bean whose size is not known here`} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("no %q in\n%s", want, warnings)
 		}
 	}
-	if len(cfg.Warnings) != 6 {
+	if len(cfg.Warnings) != 3 {
 		t.Errorf("%d warnings:\n%s", len(cfg.Warnings), warnings)
 	}
 }
@@ -170,7 +169,7 @@ func TestFormatsMeanTheSame(t *testing.T) {
 		got := describe(cfg)
 		if first == "" {
 			first = got
-			for _, want := range []string{"shop isolation:service dump:true /tmp", "zookeeper://127.0.0.1:2181?group=root&password=p+w&username=u zone z1",
+			for _, want := range []string{"shop isolation:service dump:true /tmp", "zookeeper://127.0.0.1:2181?group=root&password=p+w&registry-type=service&username=u zone z1",
 				"tri :50052 0 message eager 20 [grpc web]", "frame 127.0.0.1:-1 7000 message fixed 30 [frame]", "g/org.example.One:1.10 3 small", "h/org.example.Two: 1 \n", "small 3 1m0s"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("%s: no %q in\n%s", name, want, got)

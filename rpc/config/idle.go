@@ -15,7 +15,6 @@ var (
 		"log lines go to the program's logger":                                           "logger",
 		"classes are not compiled":                                                       "compiler",
 		"metadata is not published: the services of a port are listed by its reflection": "metadata-type metadata-service-port metadata-service-protocol publish-interface publish-instance",
-		"services are registered by interface, which consumers of Dubbo 2 and 3 find":    "register-mode",
 		"the operator's page takes the place of QoS: --admin of the command":             "qos-enable qos.enable qos-host qos.host qos-port qos.port qos-accept-foreign-ip qos.accept.foreign.ip qos-check qos-anonymous-access-permission-level",
 		"the time for a shutdown is that of the call of Shutdown, or of the command":     "shutwait",
 		"the host of each protocol says so":                                              "hostname",
@@ -56,8 +55,15 @@ var (
 	}
 	idleProvider = merged(idleProtocol, idleService, map[string]string{"protocols and services say so": "port protocol registry interface"})
 
-	idleCenter = map[string]string{"": "id address protocol port username password cluster namespace group timeout check config-file app-config-file key app-name app-key " +
-		"highest-priority include-spring-env retry-times retry-period cycle-report sync-report file registry report-metadata report-definition report-consumer-definition"}
+	idleCenter = map[string]string{
+		"it is for Spring": "include-spring-env",
+		"the whole text is read, once, when the program starts": "key app-name app-key cluster",
+	}
+	idleReport = map[string]string{
+		"there is one metadata report, which is that of the registry's servers": "id group timeout check cluster namespace username password registry",
+		"it is written with the registration":                                   "retry-times retry-period cycle-report sync-report file",
+		"addresses of the application say what they serve, and no more":         "report-metadata report-definition report-consumer-definition",
+	}
 
 	idleSections = map[string]string{
 		"consumer": "it is for consumers", "consumers": "it is for consumers", "reference": "it is for consumers", "references": "it is for consumers",

@@ -10,31 +10,34 @@ import (
 
 // properties reads a file of Java's properties: a key and a value in each line, which a backslash at its end continues.
 func (r *reader) properties(data []byte) *document {
-	return r.settings(func(take func(setting)) {
-		lines := strings.Split(strings.TrimPrefix(string(data), "\ufeff"), "\n")
-		for i := 0; i < len(lines) && !r.full() && r.keys <= maxSettings; i++ {
-			first, text := i+1, strings.TrimLeft(strings.TrimSuffix(lines[i], "\r"), " \t")
-			if text == "" || text[0] == '#' || text[0] == '!' {
-				continue
-			}
-			for continued(text) && i+1 < len(lines) {
-				i++
-				text = text[:len(text)-1] + strings.TrimLeft(strings.TrimSuffix(lines[i], "\r"), " \t")
-			}
-			key, value, err := property(text)
-			at := &yaml.Node{Line: first}
-			switch {
-			case err != nil:
-				r.fail(at, "", quoted(text), "%v", err)
-			case key == "":
-				r.fail(at, "", quoted(text), "has no key: write key=value")
-			case strings.Count(key, ".") >= maxDepth:
-				r.fail(at, quoted(key), "", "has more than %d parts", maxDepth)
-			case r.room(at):
-				take(setting{strings.Split(key, "."), first, scalar(value, first)})
-			}
+	return r.settings(func(take func(setting)) { r.lines(data, take) })
+}
+
+// lines takes the settings of a file of properties.
+func (r *reader) lines(data []byte, take func(setting)) {
+	lines := strings.Split(strings.TrimPrefix(string(data), "\ufeff"), "\n")
+	for i := 0; i < len(lines) && !r.full() && r.keys <= maxSettings; i++ {
+		first, text := i+1, strings.TrimLeft(strings.TrimSuffix(lines[i], "\r"), " \t")
+		if text == "" || text[0] == '#' || text[0] == '!' {
+			continue
 		}
-	})
+		for continued(text) && i+1 < len(lines) {
+			i++
+			text = text[:len(text)-1] + strings.TrimLeft(strings.TrimSuffix(lines[i], "\r"), " \t")
+		}
+		key, value, err := property(text)
+		at := &yaml.Node{Line: first}
+		switch {
+		case err != nil:
+			r.fail(at, "", quoted(text), "%v", err)
+		case key == "":
+			r.fail(at, "", quoted(text), "has no key: write key=value")
+		case strings.Count(key, ".") >= maxDepth:
+			r.fail(at, quoted(key), "", "has more than %d parts", maxDepth)
+		case r.room(at):
+			take(setting{strings.Split(key, "."), first, scalar(value, first)})
+		}
+	}
 }
 
 // continued reports whether a line ends with a backslash that is not escaped itself.

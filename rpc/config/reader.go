@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -54,21 +55,24 @@ type reader struct {
 	engines  Engines
 	errs     []error
 	warnings []string
-	more     int             // warnings beyond the bound
-	keys     int             // of a file of Dubbo's form
-	warned   map[string]bool // the reasons for which a key has no effect that were told, by its name
+	more     int                   // warnings beyond the bound
+	keys     int                   // of a file of Dubbo's form
+	over     []overlay             // what the config center has
+	below    bool                  // the one that is read stands below what is there
+	origins  map[*yaml.Node]string // the names of texts that nodes are of; those of the file are not in it
+	warned   map[string]bool       // the reasons for which a key has no effect that were told, by its name
 }
 
 func (r *reader) full() bool { return len(r.errs) >= maxErrors }
 
 // fail notes an error. n is the node of the value, or of the key where the value does not matter.
 func (r *reader) fail(n *yaml.Node, key, value, format string, args ...any) {
-	r.note(&Error{Line: n.Line, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
+	r.note(&Error{File: r.origins[n], Line: n.Line, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) note(e *Error) {
 	if !r.full() {
-		e.File, e.Line = r.file, max(e.Line, 1)
+		e.File, e.Line = cmp.Or(e.File, r.file), max(e.Line, 1)
 		r.errs = append(r.errs, e)
 	}
 }
@@ -78,7 +82,7 @@ func (r *reader) warn(n *yaml.Node, key, format string, args ...any) {
 		r.more++
 		return
 	}
-	r.warnings = append(r.warnings, (&Error{File: r.file, Line: max(n.Line, 1), Key: key, Problem: fmt.Sprintf(format, args...)}).text())
+	r.warnings = append(r.warnings, (&Error{File: cmp.Or(r.origins[n], r.file), Line: max(n.Line, 1), Key: key, Problem: fmt.Sprintf(format, args...)}).text())
 }
 
 // told returns the warnings, the last of which counts those for which there was no room.

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,8 @@ func (d *document) parseRegistry(r *reader) func(*yaml.Node, string) {
 // registry reads a registry, and more keys of the file's form.
 func (d *document) registry(r *reader, n *yaml.Node, path, id string, more ...field) {
 	g := registry{id: id}
-	var address, scheme, user, password, group, mode, kind string
+	var address, scheme, user, password, group, kind string
+	mode := d.application.mode
 	port, register := 0, true
 	seen := r.fields(n, path, append([]field{
 		{name: "id", parse: text(r, &g.id)},
@@ -55,11 +57,9 @@ func (d *document) registry(r *reader, n *yaml.Node, path, id string, more ...fi
 		if !strings.Contains(address, "://") && scheme != "" {
 			address = scheme + "://" + address
 		}
-		g.address = r.address(at, join(path, "address"), address, port, map[string]string{"username": user, "password": password, "group": group})
-	}
-	a, err := discovery.ParseAddress(address)
-	if err == nil && (a.Values.Get("registry-type") == "service" || kind == "service" || mode == "instance" || mode == "all") {
-		r.idle(n, path, "registry-type=service", "no instances are registered by application: services are registered by interface, which consumers of Dubbo 2 and 3 find")
+		g.address = r.address(at, join(path, "address"), address, port, map[string]string{"username": user, "password": password, "group": group,
+			"register-mode": mode, "registry-type": kind})
+		d.byApplication(r, n, path, &g)
 	}
 	for _, o := range d.registries {
 		if o.address != "" && g.address != "" {
@@ -78,11 +78,9 @@ func (r *reader) address(n *yaml.Node, key, address string, port int, beside map
 		r.fail(n, key, "", "has keys that do not parse behind its question mark")
 		return ""
 	}
-	if port > 0 && len(a.Hosts) == 1 && !strings.Contains(a.Hosts[0], ":") {
-		address = strings.Replace(address, a.Hosts[0], a.Hosts[0]+":"+strconv.Itoa(port), 1)
-	}
+	address = withPort(address, port)
 	if _, err := discovery.Find(r.engines.Registries, address); err != nil {
-		e := &Error{Line: n.Line, Key: key, Value: quoted(a.String()), Problem: err.Error()}
+		e := &Error{File: r.origins[n], Line: n.Line, Key: key, Value: quoted(a.String()), Problem: err.Error()}
 		if errors.Is(err, discovery.ErrNotLinked) {
 			e.Err = ErrNotLinked
 		}
@@ -95,24 +93,50 @@ func (r *reader) address(n *yaml.Node, key, address string, port int, beside map
 			more.Set(key, value)
 		}
 	}
-	switch {
-	case len(more) == 0:
-	case strings.Contains(address, "?"):
-		address += "&" + more.Encode()
-	default:
-		address += "?" + more.Encode()
+	return withKeys(address, more)
+}
+
+// withPort returns an address whose only host has the port, if it has none of its own. 0 = none.
+func withPort(address string, port int) string {
+	a, err := discovery.ParseAddress(address)
+	if err == nil && port > 0 && len(a.Hosts) == 1 && !strings.Contains(a.Hosts[0], ":") {
+		return strings.Replace(address, a.Hosts[0], a.Hosts[0]+":"+strconv.Itoa(port), 1)
 	}
 	return address
 }
 
-// center reads a config-center or a metadata-report, which have no effect.
-func (r *reader) center(o *block) {
-	why := map[string]string{kindCenter: "the configuration is this file", kindReport: "metadata is not published: the services of a port are listed by its reflection"}[o.kind]
-	known := idle(idleCenter)
-	for i := range known {
-		known[i].parse = func(*yaml.Node, string) {}
+// byApplication looks whether instances are to be registered by application, which not every engine does.
+func (d *document) byApplication(r *reader, n *yaml.Node, path string, g *registry) {
+	a, err := discovery.ParseAddress(g.address)
+	if err != nil || g.address == "" {
+		return
 	}
-	if r.fields(o.node, o.path, known); len(r.errs) == 0 {
-		r.idle(o.node, o.path, o.kind, why)
+	mode, kind := a.Values.Get("register-mode"), a.Values.Get("registry-type")
+	switch e, err := discovery.Find(r.engines.Registries, g.address); {
+	case err != nil || mode != "instance" && mode != "all" && (mode != "" || kind != "service"):
+	case !e.Modes:
+		r.idle(n, path, "registry-type=service", "no instances are registered by application: services are registered by interface, which consumers of Dubbo 2 and 3 find")
+	case d.application.name == "":
+		r.fail(n, path, "", "registers by application, and there is no name of one: write dubbo.application.name")
+	case d.report.node == nil:
+	case d.report.address.Scheme != a.Scheme:
+		r.fail(d.report.node, d.report.path, quoted(d.report.address.String()), "is of another kind than the registry, which is %s: metadata is written to servers of the registry's kind", a.Scheme)
+	default:
+		d.report.used = true
+		if !slices.Equal(d.report.address.Hosts, a.Hosts) {
+			g.address = withKeys(g.address, url.Values{"metadata": {strings.Join(d.report.address.Hosts, ",")}})
+		}
+	}
+}
+
+// withKeys returns an address with more keys behind its question mark.
+func withKeys(address string, keys url.Values) string {
+	switch {
+	case len(keys) == 0:
+		return address
+	case strings.Contains(address, "?"):
+		return address + "&" + keys.Encode()
+	default:
+		return address + "?" + keys.Encode()
 	}
 }

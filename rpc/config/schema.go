@@ -37,6 +37,8 @@ type document struct {
 	application application
 	protocols   []protocol
 	registries  []registry
+	center      *center // nil = none
+	report      report
 	pools       []pool
 	beans       map[string]*pool // of XML, by id; nil if it does not say its size
 	services    []service

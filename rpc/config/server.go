@@ -57,8 +57,11 @@ type namedPool struct {
 	o    rpc.PoolOptions
 }
 
-// config turns the document into options.
+// config turns the document into options. It is nil for none.
 func (d *document) config(r *reader) *Config {
+	if d == nil {
+		return nil
+	}
 	c := &Config{file: r.file, engines: r.engines, Warnings: r.told(), Application: d.application.name, Defaults: d.defaults.options().Options}
 	a := &d.application
 	for _, g := range d.registries {

@@ -162,7 +162,16 @@ func newBlock(kind, id, path string, line int) *block {
 func (b *block) set(r *reader, key string, line int, value *yaml.Node) {
 	key = strings.TrimPrefix(kebab(key), "parameters.")
 	at := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: line}
-	if first, ok := b.lines[key]; ok {
+	first, ok := b.lines[key]
+	if from := r.origins[value]; from != "" {
+		if r.origins[at] = from; ok {
+			if !r.below {
+				b.replace(key, at, value)
+			}
+			return
+		}
+	}
+	if ok {
 		r.fail(at, shownKey(b.path+"."+key), "", twice, first)
 		return
 	}
@@ -171,6 +180,15 @@ func (b *block) set(r *reader, key string, line int, value *yaml.Node) {
 		b.id = value.Value
 	}
 	b.node.Content = append(b.node.Content, at, value)
+}
+
+// replace sets a key that is there.
+func (b *block) replace(key string, at, value *yaml.Node) {
+	for i := 0; i+1 < len(b.node.Content); i += 2 {
+		if b.node.Content[i].Value == key {
+			b.node.Content[i], b.node.Content[i+1] = at, value
+		}
+	}
 }
 
 // value is that of a key, nil if it is not there.

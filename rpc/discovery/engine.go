@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,6 +18,21 @@ type Engine struct {
 	// Open returns the registry at an address, which connects when it is first used. The application names this program to those who look into the
 	// registry; it may be empty. The error tells which part of the address does not parse.
 	Open func(address, application string) (Registry, error)
+
+	// Modes says that Open takes Dubbo's keys register-mode and registry-type, and metadata, the servers for the metadata of applications.
+	Modes bool
+
+	// OpenCenter returns the center at an address, which connects when it is first asked. The key group is the namespace. nil = the engine has no centers.
+	OpenCenter func(address string) (Center, error)
+}
+
+// Center keeps texts by group and key for all programs that ask, such as Dubbo's config center. Any goroutine may call its methods.
+type Center interface {
+	// Text returns a text, "" if there is none. It waits for the center until ctx ends.
+	Text(ctx context.Context, group, key string) (string, error)
+
+	// Close ends the connection, and the calls of Text.
+	Close() error
 }
 
 // ErrNotLinked is in the errors of Find for an address whose engine the program does not have.

@@ -15,6 +15,7 @@ require (
 	github.com/go-eddy/eddy/rpc/discovery/etcd v0.0.0
 	github.com/go-eddy/eddy/rpc/discovery/zookeeper v0.0.0
 	github.com/go-eddy/eddy/rpc/dubbo v0.0.0
+	github.com/go-zookeeper/zk v1.0.4
 )
 
 require (
@@ -30,7 +31,6 @@ require (
 	github.com/dubbogo/gost v1.13.1 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
-	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect

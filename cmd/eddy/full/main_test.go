@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/executor"
@@ -94,7 +98,7 @@ func TestSamplesAsPrinted(t *testing.T) {
 		says(t, cl, hello2Key, "sayHello", "server hello")
 		says(t, cl, hello3Key, "sayHello", "server hello")
 	}
-	q.WaitOutput(q.Errs, regexp.MustCompile(`isolation\.xml:13: dubbo:registry: has no effect: no instances are registered by application`))
+	q.WaitOutput(q.Errs, regexp.MustCompile(`isolation\.xml:11: dubbo:config-center: cannot be read, the file alone counts: `))
 
 	for _, name := range []string{"dump.properties", "dump.xml", "dump.yaml", "directory.properties", "directory.xml", "directory.yaml"} {
 		t.Run(name, func(t *testing.T) {
@@ -107,20 +111,32 @@ func TestSamplesAsPrinted(t *testing.T) {
 	}
 }
 
-// TestSampleInZooKeeper: the services of the sample are found in the registry that it names, by each of its protocols, and are gone behind the server's end.
+// TestSampleInZooKeeper: the services of the sample are found in the registry that it names, by each of its protocols and by application, and are gone behind the
+// server's end. What its config center has stands above the file.
 func TestSampleInZooKeeper(t *testing.T) {
-	zk := zkserver.New(t)
+	server := zkserver.New(t)
+	nodes := nodesOf(t, server)
+	nodes.write("/dubbo/config/demo-provider/dubbo.properties", "dubbo.protocols.tri.dispatcher=message\n")
 	text, err := os.ReadFile(samplePath("isolation.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "provider.xml")
-	here := strings.NewReplacer("127.0.0.1:2181", zk.Addr, `port="-1"`, `port="-1" host="127.0.0.1"`).Replace(string(text))
+	here := strings.NewReplacer("127.0.0.1:2181", server.Addr, `port="-1"`, `port="-1" host="127.0.0.1"`).Replace(string(text))
 	if err := os.WriteFile(file, []byte(here), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, ports := start(t, file)
-	registry, err := zookeeper.New(zookeeper.Options{Servers: []string{zk.Addr}})
+	p.WaitOutput(p.Out, regexp.MustCompile(ports[1]+`, dispatcher message`))
+	for i, protocol := range []string{"dubbo", "tri"} {
+		testkit.Eventually(t, "the address of the application by "+protocol, func() bool {
+			return strings.Contains(nodes.read("/services/demo-provider/127.0.0.1:"+ports[i]), `\"protocol\":\"`+protocol+`\"`)
+		})
+	}
+	if apps := nodes.read("/dubbo/mapping/" + demoKey.Interface); apps != "demo-provider" {
+		t.Errorf("the interface is served by %q", apps)
+	}
+	registry, err := zookeeper.New(zookeeper.Options{Servers: []string{server.Addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,10 +155,59 @@ func TestSampleInZooKeeper(t *testing.T) {
 			for got := testkit.Receive(t, "the withdrawal", found); len(got) > 0; {
 				got = testkit.Receive(t, "the withdrawal", found)
 			}
+			for _, port := range ports {
+				if got := nodes.read("/services/demo-provider/127.0.0.1:" + port); got != "" {
+					t.Errorf("behind the end: %s", got)
+				}
+			}
 			continue
 		}
 		says(t, byDubbo(t, want[0]), demoKey, "sayName", "server name")
 	}
+}
+
+// nodes reads and writes in ZooKeeper.
+type nodes struct {
+	t *testing.T
+	c *zk.Conn
+}
+
+func nodesOf(t *testing.T, s *zkserver.Server) nodes {
+	t.Helper()
+	c, events, err := zk.Connect([]string{s.Addr}, time.Minute, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		for range events {
+		}
+	})
+	testkit.Eventually(t, "the connection", func() bool { _, _, err := c.Exists("/"); return err == nil })
+	return nodes{t, c}
+}
+
+// write makes a node and those above it.
+func (n nodes) write(path, data string) {
+	n.t.Helper()
+	for at := 1; at <= len(path); at++ {
+		if at < len(path) && path[at] != '/' {
+			continue
+		}
+		if _, err := n.c.Create(path[:at], []byte(data), zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// read returns what a node has, "" if it is not there.
+func (n nodes) read(path string) string {
+	n.t.Helper()
+	data, _, err := n.c.Get(path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		n.t.Fatal(err)
+	}
+	return string(data)
 }
 
 // watch tells the addresses of a service's instances until the test ends.

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,13 @@ func (n *node) path() string { return n.parent + "/" + n.name }
 
 // keep is that of keep.Holding. Who takes the node away, or its session, has it made anew.
 func (n *node) keep(ctx context.Context, has func()) error {
-	s := n.r.connected()
+	return hold(ctx, n.r.connected(), has, n.place)
+}
+
+// hold has nodes made with a session, and again after each change and when the connection was lost.
+func hold(ctx context.Context, s *session, has func(), place func(context.Context, *session) (<-chan zk.Event, error)) error {
 	for {
-		changed, err := n.place(ctx, s)
+		changed, err := place(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -39,20 +44,31 @@ func (n *node) keep(ctx context.Context, has func()) error {
 	}
 }
 
-// place makes the node, if it is not there as ours, and returns what is told when it changes.
+// content is what a node has, and the session that it belongs to.
+type content struct {
+	data  []byte
+	owner int64
+}
+
+// place makes the node, if it is not there as ours and as it should be, and returns what is told when it changes.
 func (n *node) place(ctx context.Context, s *session) (<-chan zk.Event, error) {
 	for range 4 { // the node is read, made, read; once more, if somebody else works on it, too
-		owner, changed, err := watched(ctx, s, "node "+n.path(),
-			func() (int64, error) { _, st, err := s.conn.Get(n.path()); return ownerOf(st, err), err },
-			func() (int64, <-chan zk.Event, error) {
-				_, st, changed, err := s.conn.GetW(n.path())
-				return ownerOf(st, err), changed, err
+		found, changed, err := watched(ctx, s, "node "+n.path(),
+			func() (content, error) {
+				data, st, err := s.conn.Get(n.path())
+				return contentOf(data, st, err), err
+			},
+			func() (content, <-chan zk.Event, error) {
+				data, st, changed, err := s.conn.GetW(n.path())
+				return contentOf(data, st, err), changed, err
 			})
-		switch {
+		switch ours := found.owner == s.conn.SessionID(); {
 		case errors.Is(err, zk.ErrNoNode):
 			err = n.create(ctx, s)
-		case err == nil && owner == s.conn.SessionID():
+		case err == nil && ours && bytes.Equal(found.data, n.data):
 			return changed, nil
+		case err == nil && ours:
+			err = n.set(ctx, s)
 		case err == nil: // of an earlier session, which has not expired yet, or somebody's by hand
 			err = n.delete(ctx, s)
 		}
@@ -79,6 +95,15 @@ func (n *node) create(ctx context.Context, s *session) error {
 	return nil
 }
 
+// set writes what the node has. It does nothing if the node is not there.
+func (n *node) set(ctx context.Context, s *session) error {
+	_, err := call(ctx, s, func() (*zk.Stat, error) { return s.conn.Set(n.path(), n.data, -1) })
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return fmt.Errorf("zookeeper: writing %s: %w", n.path(), err)
+	}
+	return nil
+}
+
 // delete removes the node. It does nothing if the node is not there.
 func (n *node) delete(ctx context.Context, s *session) error {
 	_, err := call(ctx, s, func() (struct{}, error) { return struct{}{}, s.conn.Delete(n.path(), -1) })
@@ -91,10 +116,9 @@ func (n *node) delete(ctx context.Context, s *session) error {
 // remove is that of keep.Holding.
 func (n *node) remove(ctx context.Context) error { return n.delete(ctx, n.r.connected()) }
 
-// ownerOf is the session that an ephemeral node belongs to.
-func ownerOf(st *zk.Stat, err error) int64 {
+func contentOf(data []byte, st *zk.Stat, err error) content {
 	if err != nil {
-		return 0
+		return content{}
 	}
-	return st.EphemeralOwner
+	return content{data, st.EphemeralOwner}
 }

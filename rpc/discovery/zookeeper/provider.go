@@ -145,21 +145,9 @@ func (r *Registry) urlOf(s discovery.Service, i discovery.Instance) (string, err
 	if host == "" {
 		return "", fmt.Errorf("zookeeper: address %q has no host: others cannot connect to it", i.Addr)
 	}
-	since := i.Since
-	if since.IsZero() {
-		since = r.started
-	}
-	params := map[string]string{
-		"anyhost": "true", "application": r.o.Application, "deprecated": "false", "dubbo": "2.0.2", "dynamic": "true",
-		"generic": "false", "pid": strconv.Itoa(os.Getpid()), "side": "provider",
-	}
-	maps.Copy(params, i.Attributes)
-	maps.Copy(params, map[string]string{
-		"interface": s.Interface, "group": s.Group, "version": s.Version, "zone": i.Zone,
-		"weight": strconv.Itoa(cmp.Or(i.Weight, discovery.DefaultWeight)), "timestamp": strconv.FormatInt(since.UnixMilli(), 10),
-	})
+	params := r.params(s, i)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s://%s/%s", cmp.Or(s.Protocol, "tri"), net.JoinHostPort(host, port), s.Interface)
+	fmt.Fprintf(&b, "%s://%s/%s", protocolOf(s), net.JoinHostPort(host, port), s.Interface)
 	mark := byte('?')
 	for _, key := range slices.Sorted(maps.Keys(params)) {
 		value := params[key]
@@ -177,6 +165,27 @@ func (r *Registry) urlOf(s discovery.Service, i discovery.Instance) (string, err
 		return "", fmt.Errorf("zookeeper: a URL of %d bytes, limit %d: the attributes are too long", b.Len(), maxURL/4)
 	}
 	return b.String(), nil
+}
+
+// protocolOf is what a provider of the service speaks.
+func protocolOf(s discovery.Service) string { return cmp.Or(s.Protocol, "tri") }
+
+// params are the parameters of a provider. They may be empty.
+func (r *Registry) params(s discovery.Service, i discovery.Instance) map[string]string {
+	since := i.Since
+	if since.IsZero() {
+		since = r.started
+	}
+	params := map[string]string{
+		"anyhost": "true", "application": r.o.Application, "deprecated": "false", "dubbo": "2.0.2", "dynamic": "true",
+		"generic": "false", "pid": strconv.Itoa(os.Getpid()), "side": "provider",
+	}
+	maps.Copy(params, i.Attributes)
+	maps.Copy(params, map[string]string{
+		"interface": s.Interface, "group": s.Group, "version": s.Version, "zone": i.Zone,
+		"weight": strconv.Itoa(cmp.Or(i.Weight, discovery.DefaultWeight)), "timestamp": strconv.FormatInt(since.UnixMilli(), 10),
+	})
+	return params
 }
 
 // checkInterface returns what is wrong with the name of a service.

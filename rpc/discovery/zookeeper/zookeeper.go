@@ -46,6 +46,9 @@ type Options struct {
 	Root        string // the node above all, without slashes; "" = DefaultRoot. Dubbo calls it the group of the registry.
 	Application string // names this program to those who look into the registry; "" = eddy
 
+	Register Mode     // where instances are registered
+	Metadata []string // servers that have the metadata of applications, if they are others than Servers
+
 	// Session is how long the servers keep this program's registrations after they have lost it. They may choose another
 	// time. 0 = DefaultSession; less than a second and more than an hour are refused.
 	Session time.Duration
@@ -60,9 +63,11 @@ type Options struct {
 // Parse returns the options that an address of a registry says, in Dubbo's form or as a list of servers:
 //
 //	zookeeper://user:password@zk1:2181?backup=zk2:2181,zk3:2181&group=dubbo&session=30000
+//	zookeeper://zk1:2181?register-mode=all&metadata=zk9:2181
 //	zk1:2181,zk2:2181
 //
-// Other keys than these are left to their readers. The error names the part that does not parse.
+// Here register-mode is interface, instance or all, and registry-type=service is all. Other keys than these are left to their readers. The error names the part that
+// does not parse.
 func Parse(address string) (Options, error) {
 	a, err := discovery.ParseAddress(address)
 	switch {
@@ -77,20 +82,37 @@ func Parse(address string) (Options, error) {
 			return Options{}, fmt.Errorf("zookeeper: address %q: session is %q: it must be a number of milliseconds", a, ms)
 		}
 	}
+	if metadata := a.Values.Get("metadata"); metadata != "" {
+		o.Metadata = strings.Split(metadata, ",")
+	}
+	if o.Register, err = modeOf(a.Values); err != nil {
+		return Options{}, fmt.Errorf("zookeeper: address %q: %w", a, err)
+	}
 	_, err = o.check()
 	return o, err
 }
 
-// Engine opens registries by the addresses that Parse takes.
+// Engine opens registries and centers by the addresses that Parse takes.
 func Engine() discovery.Engine {
-	return discovery.Engine{Schemes: []string{name}, Open: func(address, application string) (discovery.Registry, error) {
-		o, err := Parse(address)
-		if err != nil {
-			return nil, err
-		}
-		o.Application = application
-		return New(o)
-	}}
+	return discovery.Engine{
+		Schemes: []string{name},
+		Modes:   true,
+		Open: func(address, application string) (discovery.Registry, error) {
+			o, err := Parse(address)
+			if err != nil {
+				return nil, err
+			}
+			o.Application = application
+			return New(o)
+		},
+		OpenCenter: func(address string) (discovery.Center, error) {
+			o, err := Parse(address)
+			if err != nil {
+				return nil, err
+			}
+			return NewCenter(o)
+		},
+	}
 }
 
 // check returns the options with what they leave out. The error names the option and its value.
@@ -100,24 +122,25 @@ func (o Options) check() (Options, error) {
 		return o, errors.New("zookeeper: Options.Servers is empty")
 	case len(o.Servers) > MaxServers:
 		return o, fmt.Errorf("zookeeper: Options.Servers has %d, limit %d", len(o.Servers), MaxServers)
+	case len(o.Metadata) > MaxServers:
+		return o, fmt.Errorf("zookeeper: Options.Metadata has %d, limit %d", len(o.Metadata), MaxServers)
 	case o.Session != 0 && (o.Session < minSession || o.Session > maxSession):
 		return o, fmt.Errorf("zookeeper: Options.Session is %v: it must be from %v to %v", o.Session, minSession, maxSession)
 	case strings.ContainsAny(o.Root, "/\x00"):
 		return o, fmt.Errorf("zookeeper: Options.Root is %q: it must be one name", o.Root)
-	case strings.ContainsAny(o.Application, "&?/#"):
-		return o, fmt.Errorf("zookeeper: Options.Application is %q: it must not have & ? / #", o.Application)
+	case strings.ContainsAny(o.Application, "&?/#,\x00") || o.Application == "." || o.Application == "..":
+		return o, fmt.Errorf("zookeeper: Options.Application is %q: it must be a name without & ? / # ,", o.Application)
+	case o.Register > ByBoth:
+		return o, fmt.Errorf("zookeeper: Options.Register is %d: it must be ByInterface, ByApplication or ByBoth", o.Register)
 	case o.Username == "" && o.Password != "":
 		return o, errors.New("zookeeper: Options.Password without Username")
 	}
-	o.Servers = slices.Clone(o.Servers)
-	for i, s := range o.Servers {
-		if _, _, err := net.SplitHostPort(s); err != nil {
-			s = net.JoinHostPort(strings.Trim(s, "[]"), DefaultPort)
-		}
-		if err := (discovery.Instance{Addr: s}).Check(); err != nil {
-			return o, fmt.Errorf("zookeeper: Options.Servers: %w", err)
-		}
-		o.Servers[i] = s
+	var err error
+	if o.Servers, err = withPorts(o.Servers); err != nil {
+		return o, fmt.Errorf("zookeeper: Options.Servers: %w", err)
+	}
+	if o.Metadata, err = withPorts(o.Metadata); err != nil {
+		return o, fmt.Errorf("zookeeper: Options.Metadata: %w", err)
 	}
 	o.Root = cmp.Or(o.Root, DefaultRoot)
 	o.Application = cmp.Or(o.Application, "eddy")
@@ -126,40 +149,55 @@ func (o Options) check() (Options, error) {
 	return o, nil
 }
 
+// withPorts returns servers each of which has a port.
+func withPorts(servers []string) ([]string, error) {
+	servers = slices.Clone(servers)
+	for i, s := range servers {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			s = net.JoinHostPort(strings.Trim(s, "[]"), DefaultPort)
+		}
+		if err := (discovery.Instance{Addr: s}).Check(); err != nil {
+			return nil, err
+		}
+		servers[i] = s
+	}
+	return servers, nil
+}
+
 // Registry is a discovery.Registry in ZooKeeper. Make one with New. Any goroutine may call its methods.
 type Registry struct {
 	o       Options
 	keep    *keep.Keeper
 	started time.Time
+	to      link
+	report  *link // where the metadata of applications is
 
-	mu      sync.Mutex
-	session *session // nil before the first Watch or Register
+	mu     sync.Mutex
+	places map[string]*place // by address
 }
 
 var _ discovery.Registry = (*Registry)(nil)
 
 // New returns a registry, which connects when it is first used. The error names the option that makes no sense.
 func New(o Options) (*Registry, error) {
+	if o.Register != ByInterface && o.Application == "" {
+		return nil, errors.New("zookeeper: Options.Application is empty, by which instances are to be registered")
+	}
 	o, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	return &Registry{o: o, keep: keep.New(name, o.Logger), started: time.Now()}, nil
+	r := &Registry{o: o, keep: keep.New(name, o.Logger), started: time.Now(), places: make(map[string]*place)}
+	r.to = link{o: o, keep: r.keep}
+	if r.report = &r.to; len(o.Metadata) > 0 {
+		o.Servers = o.Metadata
+		r.report = &link{o: o, keep: r.keep}
+	}
+	return r, nil
 }
 
-// connected returns the session, which it begins at its first call. Only registrations and watches of the keeper call it.
-func (r *Registry) connected() *session {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.session != nil && r.session.isOver() {
-		_ = r.keep.Go(r.session.close) // The keeper is open, or Close waits for its caller.
-		r.session = nil
-	}
-	if r.session == nil {
-		r.session = newSession(r.o, r.keep.Log())
-	}
-	return r.session
-}
+// connected returns the session of registrations.
+func (r *Registry) connected() *session { return r.to.connected() }
 
 // found is what ends the pauses of registrations.
 func (r *Registry) found() <-chan struct{} { return r.connected().found() }
@@ -174,20 +212,25 @@ func (r *Registry) Register(s discovery.Service, i discovery.Instance) (discover
 	if err != nil {
 		return nil, err
 	}
+	called := s.String() + " " + s.Protocol + " " + i.Addr
 	n := &node{r: r, parent: r.providers(s.Interface), name: url.QueryEscape(u)}
-	return r.keep.Hold(keep.Holding{Name: s.String() + " " + s.Protocol + " " + i.Addr, Keep: n.keep, Remove: n.remove, Wake: r.found})
+	byInterface := keep.Holding{Name: called, Keep: n.keep, Remove: n.remove, Wake: r.found}
+	if r.o.Register == ByInterface {
+		return r.keep.Hold(byInterface)
+	}
+	m := r.member(s, i)
+	byApplication := keep.Holding{Name: called + " of " + r.o.Application, Keep: m.keep, Remove: m.remove, Wake: r.found}
+	if r.o.Register == ByApplication {
+		return r.keep.Hold(byApplication)
+	}
+	return holdBoth(r.keep, byInterface, byApplication)
 }
 
 // Close implements discovery.Registry. It ends the session, with which ZooKeeper removes what is still registered. It takes a few seconds at most.
 func (r *Registry) Close() error {
 	r.keep.Close()
-	r.mu.Lock()
-	s := r.session
-	r.session = nil
-	r.mu.Unlock()
-	if s != nil {
-		s.close()
-	}
+	r.to.close()
+	r.report.close()
 	return nil
 }
 
