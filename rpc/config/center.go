@@ -81,9 +81,12 @@ func (d *document) centers(r *reader, list []*block) {
 }
 
 // withCenter reads the file again, with what its center has. A center that cannot be read is a warning, unless the file says check: true.
-func (r *reader) withCenter(d *document, data []byte) (*Config, error) {
+func (r *reader) withCenter(ctx context.Context, d *document, data []byte) (*Config, error) {
 	c := d.center
-	texts, err := c.read(r.engines, d.application.name)
+	texts, err := c.read(ctx, r.engines, d.application.name)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("config: %s: waiting for %s: %w", r.file, c.path, ctx.Err())
+	}
 	again := &reader{file: r.file, engines: r.engines, over: texts, origins: map[*yaml.Node]string{}}
 	for _, t := range texts {
 		if err := (&reader{file: t.name}).plain([]byte(t.data)); err != nil {
@@ -101,7 +104,7 @@ func (r *reader) withCenter(d *document, data []byte) (*Config, error) {
 }
 
 // read returns the texts of all applications and of this one.
-func (c *center) read(engines Engines, application string) (texts []overlay, err error) {
+func (c *center) read(ctx context.Context, engines Engines, application string) (texts []overlay, err error) {
 	e, err := discovery.Find(engines.Registries, c.address)
 	if err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func (c *center) read(engines Engines, application string) (texts []overlay, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, center.Close()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	a, err := discovery.ParseAddress(c.address)
 	if err != nil {

@@ -179,9 +179,19 @@ func TestCenterIsDown(t *testing.T) {
 		if took := time.Since(began); took != time.Minute || err == nil || err.Error() != "config: f.yaml:3: dubbo.config-center: cannot be read: nobody answers" {
 			t.Errorf("after %v: %v", took, err)
 		}
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(centered), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began = time.Now()
+		if cfg, err := s.engines().LoadContext(ctx, path); cfg != nil || !errors.Is(err, context.Canceled) || time.Since(began) != 0 {
+			t.Errorf("with a context that has ended: %+v, %v, after %v", cfg, err, time.Since(began))
+		}
 	})
 	cfg, err := (&shelf{}).engines().Parse("f.yaml", []byte(centered))
-	if err != nil || len(cfg.Warnings) != 1 || !strings.Contains(cfg.Warnings[0], "f.yaml:3: dubbo.config-center: has no effect: only Load reads it") {
+	if err != nil || len(cfg.Warnings) != 1 || !strings.Contains(cfg.Warnings[0], "f.yaml:3: dubbo.config-center: has no effect: only Load and LoadContext read it") {
 		t.Errorf("%v, %+v", err, cfg)
 	}
 }

@@ -17,6 +17,7 @@ package config
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,9 +46,12 @@ func Load(path string) (*Config, error) { return Engines{}.Load(path) }
 // Parse is that of Engines without any.
 func Parse(name string, data []byte) (*Config, error) { return Engines{}.Parse(name, data) }
 
-// Load reads and checks a file, with what its config center has for it. It waits for the center as long as the file says, three seconds by default. The errors
-// are those of Parse, or say why the file or the center cannot be read.
-func (e Engines) Load(path string) (*Config, error) {
+// Load is LoadContext with a context that does not end.
+func (e Engines) Load(path string) (*Config, error) { return e.LoadContext(context.Background(), path) }
+
+// LoadContext reads and checks a file, with what its config center has for it. It waits for the center as long as the file says, three seconds by default, and until ctx
+// ends, which is an error. The others are those of Parse, or say why the file or the center cannot be read.
+func (e Engines) LoadContext(ctx context.Context, path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -62,7 +66,7 @@ func (e Engines) Load(path string) (*Config, error) {
 	if err != nil || d.center == nil {
 		return d.config(r), err
 	}
-	return r.withCenter(d, data)
+	return r.withCenter(ctx, d, data)
 }
 
 // Parse checks data, the content of the file name, without its config center. Its ending says what it is: .yaml, .yml, .properties or .xml. Of another name its first characters
@@ -71,7 +75,7 @@ func (e Engines) Parse(name string, data []byte) (*Config, error) {
 	r := &reader{file: name, engines: e}
 	d, err := r.read(data)
 	if err == nil && d.center != nil {
-		r.idle(d.center.node, d.center.path, kindCenter, "only Load reads it")
+		r.idle(d.center.node, d.center.path, kindCenter, "only Load and LoadContext read it")
 	}
 	return d.config(r), err
 }

@@ -166,6 +166,30 @@ func TestSampleInZooKeeper(t *testing.T) {
 	}
 }
 
+// TestInterruptedWhileItWaits: Ctrl+C ends a command that waits for a config center that says nothing.
+func TestInterruptedWhileItWaits(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	file := filepath.Join(t.TempDir(), "dubbo.properties")
+	text := "dubbo.protocol.name=tri\ndubbo.protocol.port=-1\ndubbo.config-center.address=zookeeper://" + silent.Addr().String() + "\ndubbo.config-center.timeout=1000000\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := cmdtest.StartCommand(t, cmdtest.Program("serve", "rpc", "--config", file))
+	c, err := silent.Accept() // it asks
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p.Signal(os.Interrupt)
+	if code := p.Wait(); code != 1 || !strings.Contains(p.Errs.String(), "interrupted") {
+		t.Errorf("code %d, %s", code, p.Errs)
+	}
+}
+
 // nodes reads and writes in ZooKeeper.
 type nodes struct {
 	t *testing.T

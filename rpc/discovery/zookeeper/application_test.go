@@ -308,6 +308,11 @@ func TestCenter(t *testing.T) {
 	}
 	defer center.Close()
 	p.Refuse(true)
+	nobody, end := context.WithTimeout(t.Context(), 2*minSession)
+	defer end()
+	if _, err := center.Text(nobody, "dubbo", "dubbo.properties"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), p.Addr()) {
+		t.Errorf("while nobody answers: %v", err)
+	}
 	late := make(chan string, 1)
 	go func() {
 		text, err := center.Text(testkit.Context(t), "dubbo", "dubbo.properties")

@@ -38,6 +38,7 @@ func (c *Center) Text(ctx context.Context, group, key string) (text string, err 
 		}
 	}
 	path := "/" + c.link.o.Root + "/config/" + group + "/" + key
+	var why error
 	err = c.keep.Watch(ctx, func(ctx context.Context) error {
 		for {
 			s := c.link.connected()
@@ -46,6 +47,7 @@ func (c *Center) Text(ctx context.Context, group, key string) (text string, err 
 				text = string(data)
 				return nil
 			}
+			why = s.explain(zk.ErrNoServer)
 			found := s.found()
 			if found == nil && !s.isOver() { // there is a connection
 				return fmt.Errorf("zookeeper: %s: %w", path, err)
@@ -54,10 +56,13 @@ func (c *Center) Text(ctx context.Context, group, key string) (text string, err 
 			case <-found:
 			case <-s.over:
 			case <-ctx.Done():
-				return s.explain(zk.ErrNoServer)
+				return ctx.Err()
 			}
 		}
 	})
+	if err != nil && err == ctx.Err() && why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
 	return text, err
 }
 

@@ -144,7 +144,7 @@ func serveRPC(t *cli.Terminal, f *rpcFlags, cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	cfg, err := f.configuration(cmd)
+	cfg, err := f.configuration(t, cmd)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ var (
 )
 
 // configuration is what the flags say, or the file and those flags that it leaves room for.
-func (f *rpcFlags) configuration(cmd *cobra.Command) (*config.Config, error) {
+func (f *rpcFlags) configuration(t *cli.Terminal, cmd *cobra.Command) (*config.Config, error) {
 	flags, err := f.options()
 	if err != nil {
 		return nil, err
@@ -30,7 +31,11 @@ func (f *rpcFlags) configuration(cmd *cobra.Command) (*config.Config, error) {
 	if f.config == "" {
 		return &config.Config{Server: flags}, nil
 	}
-	cfg, err := f.engines.Load(f.config)
+	var cfg *config.Config
+	err = t.WhileRunning(cmd.Context(), func(ctx context.Context) (err error) {
+		cfg, err = f.engines.LoadContext(ctx, f.config)
+		return err
+	})
 	switch {
 	case errors.Is(err, config.ErrNotLinked):
 		return nil, fmt.Errorf("--config: %w; the command of cmd/eddy/full links ZooKeeper, etcd and the dubbo protocol", err)
