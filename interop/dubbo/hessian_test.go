@@ -20,7 +20,7 @@ import (
 
 // User is a class on both sides.
 type User struct {
-	ID   int64
+	ID   int64 `hessian:"id"`
 	Name string
 	Tags []string
 }

@@ -25,7 +25,7 @@ type Arg struct {
 }
 
 // RegisterClass names the class of Java that a struct stands for, as in RegisterClass("org.example.User", User{}). Fields
-// are named as in Java: with a lower first letter, or by the tag hessian:"name". Call it before the first call. It panics if
+// are named as in Java: with a lower first letter, or by the tag hessian:"name". An ID needs the tag, because it is iD without. Call it before the first call. It panics if
 // of is no struct and no pointer to one.
 func RegisterClass(class string, of any) {
 	t := reflect.TypeOf(of)
@@ -244,6 +244,9 @@ func javaType(v any) string {
 	}
 	if class, ok := classes.Load(t); ok {
 		return class.(string) //nolint:forcetypeassert // RegisterClass has put it in
+	}
+	if t.Kind() == reflect.Pointer && reflect.ValueOf(v).IsNil() { // its method may be one of the value
+		v = reflect.New(t.Elem()).Interface()
 	}
 	if class, ok := v.(hessian2.POJO); ok {
 		return class.JavaClassName()
