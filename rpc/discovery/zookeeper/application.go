@@ -59,6 +59,7 @@ type place struct {
 	r    *Registry
 	addr string
 	turn chan struct{} // holds one element while nobody writes the node
+	last string        // the revision that was written last; of who has the turn
 
 	mu       sync.Mutex
 	services map[string]offered // by their match keys
@@ -163,9 +164,17 @@ func (p *place) write(ctx context.Context, s *session) (<-chan zk.Event, error) 
 	}
 	defer func() { p.turn <- struct{}{} }()
 	n, m := p.now()
+	if m != nil && m.Revision != p.last { // more services come or go at the same time, and each revision leaves a node
+		if err := keep.Pause(ctx, keep.Settle); err != nil {
+			return nil, err
+		}
+		n, m = p.now()
+	}
 	if m == nil {
+		p.last = ""
 		return nil, n.delete(ctx, s)
 	}
+	p.last = m.Revision
 	if err := p.publish(ctx, p.r.report.connected(), m); err != nil {
 		return nil, err
 	}

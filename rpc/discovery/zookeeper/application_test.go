@@ -93,6 +93,16 @@ func services(t *testing.T, c *zk.Conn, root, app, addr string) []string {
 	return keys
 }
 
+// revisions is how many revisions an application has had.
+func revisions(t *testing.T, c *zk.Conn, root, app string) int {
+	t.Helper()
+	names, _, err := c.Children("/" + root + "/metadata/" + app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
 // TestRegisterByApplication: the addresses of an application are nodes that name what they serve. A service that comes or goes changes the node, and the last one
 // takes it away.
 func TestRegisterByApplication(t *testing.T) {
@@ -268,6 +278,30 @@ func TestMetadataElsewhere(t *testing.T) {
 	}
 	if _, ok := read(t, raw(t, report), path); !ok {
 		t.Error("the metadata is not in its place")
+	}
+}
+
+// TestServicesAtTheSameTime: services that come together, and go with Close, make few revisions, because each stays.
+func TestServicesAtTheSameTime(t *testing.T) {
+	s := sharedServer(t)
+	c, root, app := raw(t, s), strings.ToLower(t.Name()), strings.ToLower(t.Name())
+	r := newRegistry(t, s.Addr, byApplication(app, ByApplication))
+	const services = 40
+	var all []discovery.Registration
+	for i := range services {
+		all = append(all, register(t, r, discovery.Service{Interface: fmt.Sprint("org.example.S", i)}, "127.0.0.1:1"))
+	}
+	for _, reg := range all {
+		registered(t, reg)
+	}
+	if got := revisions(t, c, root, app); got > services/4 {
+		t.Errorf("%d services made %d revisions", services, got)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := revisions(t, c, root, app); got > services/4 {
+		t.Errorf("%d services made %d revisions until they were gone", services, got)
 	}
 }
 

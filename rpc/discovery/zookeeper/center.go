@@ -47,7 +47,9 @@ func (c *Center) Text(ctx context.Context, group, key string) (text string, err 
 				text = string(data)
 				return nil
 			}
-			why = s.explain(zk.ErrNoServer)
+			if now := s.explain(zk.ErrNoServer); why == nil || now != zk.ErrNoServer { // another session has not failed yet
+				why = now
+			}
 			found := s.found()
 			if found == nil && !s.isOver() { // there is a connection
 				return fmt.Errorf("zookeeper: %s: %w", path, err)
