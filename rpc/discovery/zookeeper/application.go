@@ -56,10 +56,11 @@ const (
 // place is an address of the application: one node, which names the revision of the services there. What they are is another node, which all places with the same
 // services share, and which stays.
 type place struct {
-	r    *Registry
-	addr string
-	turn chan struct{} // holds one element while nobody writes the node
-	last string        // the revision that was written last; of who has the turn
+	r       *Registry
+	addr    string
+	turn    chan struct{} // holds one element while nobody writes the node
+	last    string        // the revision that was written last; of who has the turn, as is contest
+	contest contest
 
 	mu       sync.Mutex
 	services map[string]offered // by their match keys
@@ -186,7 +187,7 @@ func (p *place) now() (*node, *metadata) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	app := p.r.o.Application
-	n := &node{r: p.r, parent: applications + "/" + app, name: p.addr}
+	n := &node{r: p.r, parent: applications + "/" + app, name: p.addr, contest: &p.contest}
 	if len(p.services) == 0 {
 		return n, nil
 	}

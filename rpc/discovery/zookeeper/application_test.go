@@ -305,6 +305,22 @@ func TestServicesAtTheSameTime(t *testing.T) {
 	}
 }
 
+// TestTwoOfOneAddress: two programs that say the same address do not take it from each other without end. One of them is told.
+func TestTwoOfOneAddress(t *testing.T) {
+	s := sharedServer(t)
+	c, app := raw(t, s), strings.ToLower(t.Name())
+	var regs []discovery.Registration
+	for range 2 {
+		regs = append(regs, register(t, newRegistry(t, s.Addr, byApplication(app, ByApplication)), greeter, "127.0.0.1:1"))
+	}
+	testkit.Eventually(t, "an error", func() bool {
+		return slices.ContainsFunc(regs, func(reg discovery.Registration) bool {
+			return reg.Err() != nil && strings.Contains(reg.Err().Error(), "another program has the same address")
+		})
+	})
+	testkit.Eventually(t, "one of them to be there", func() bool { return entryOf(t, c, app, "127.0.0.1:1") != nil })
+}
+
 // TestModes: how an address says where instances are registered.
 func TestModes(t *testing.T) {
 	for keys, want := range map[string]Mode{"": ByInterface, "registry-type=service": ByBoth, "register-mode=all": ByBoth, "register-mode=instance": ByApplication,

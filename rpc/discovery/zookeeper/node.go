@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -14,6 +15,30 @@ type node struct {
 	r            *Registry
 	parent, name string
 	data         []byte
+	contest      *contest
+}
+
+const (
+	contested = 5 * time.Second // within which a node that is taken away again is contested
+	mostTakes = 5
+)
+
+// contest is how often a node of somebody else was taken away. Two programs with the same address would do nothing else.
+type contest struct {
+	takes int
+	last  time.Time
+}
+
+// again counts, and returns an error when it has happened too often.
+func (c *contest) again(now time.Time, path string) error {
+	if now.Sub(c.last) > contested {
+		c.takes = 0
+	}
+	c.last = now
+	if c.takes++; c.takes > mostTakes {
+		return fmt.Errorf("zookeeper: somebody else makes %s again and again: another program has the same address", path)
+	}
+	return nil
 }
 
 func (n *node) path() string { return n.parent + "/" + n.name }
@@ -70,7 +95,9 @@ func (n *node) place(ctx context.Context, s *session) (<-chan zk.Event, error) {
 		case err == nil && ours:
 			err = n.set(ctx, s)
 		case err == nil: // of an earlier session, which has not expired yet, or somebody's by hand
-			err = n.delete(ctx, s)
+			if err = n.contest.again(time.Now(), n.path()); err == nil {
+				err = n.delete(ctx, s)
+			}
 		}
 		if err != nil {
 			return nil, err

@@ -213,7 +213,7 @@ func (r *Registry) Register(s discovery.Service, i discovery.Instance) (discover
 		return nil, err
 	}
 	called := s.String() + " " + s.Protocol + " " + i.Addr
-	n := &node{r: r, parent: r.providers(s.Interface), name: url.QueryEscape(u)}
+	n := &node{r: r, parent: r.providers(s.Interface), name: url.QueryEscape(u), contest: new(contest)}
 	byInterface := keep.Holding{Name: called, Keep: n.keep, Remove: n.remove, Wake: r.found}
 	if r.o.Register == ByInterface {
 		return r.keep.Hold(byInterface)
