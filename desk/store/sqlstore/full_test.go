@@ -14,8 +14,11 @@ import (
 )
 
 // On a full disk writes are refused with an error that says so, reads go on, and the store is not ready and says why.
-// When there is room again the store goes on by itself, without anything that was refused.
-func TestDiskFull(t *testing.T) {
+// When there is room again the store goes on by itself, without anything that was refused. It is ready when no write has found
+// the disk full for a while, whatever single writes succeed before.
+func TestDiskFull(t *testing.T) { synctest.Test(t, testDiskFull) }
+
+func testDiskFull(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.must(store.Open{Contact: r.contact, Human: true}).Conv
 	say := func(i int) store.Outcome {
@@ -69,10 +72,18 @@ func TestDiskFull(t *testing.T) {
 	if out := say(accepted); out.Err != nil || out.Dup {
 		t.Errorf("with room again: %+v", out)
 	}
+	time.Sleep(failureCounts - time.Millisecond)
+	if out := say(accepted + 1); out.Err != nil {
+		t.Error(out.Err)
+	}
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("ready after single writes: %v", err)
+	}
+	time.Sleep(time.Millisecond)
 	if err := r.Ready(); err != nil {
 		t.Errorf("ready again: %v", err)
 	}
-	check(accepted + 1)
+	check(accepted + 2)
 }
 
 // TestFullDiskLogsSeldom: while the disk is full the log has one line for as long as a failed commit counts, which says how
