@@ -63,7 +63,7 @@ type counts struct {
 type Stats struct {
 	Sampled   uint64 // requests that were recorded
 	Unsampled uint64 // requests that were not
-	Ended     uint64 // of the recorded ones, those that are over and in Slowest. Ended == Sampled means that none was under way
+	Ended     uint64 // of the recorded ones, those that are over and recorded in full. Ended == Sampled: none is under way
 	Received  uint64 // requests that continue the trace of a trusted client
 	Untrusted uint64 // requests whose trace fields were ignored because the listener trusts nobody
 	Malformed uint64 // values of trusted clients that were ignored because they do not parse
