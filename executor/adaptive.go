@@ -36,7 +36,7 @@ type Sheddable interface {
 	Runner
 	// Class says how much the runner matters. It does not change.
 	Class() limit.Class
-	// Due returns until when the runner must have run to be of use; zero = always.
+	// Due returns until when the runner must have run to be of use; zero = always. A time in the past means that there is nothing to run any more.
 	Due() time.Time
 	// Shed is called in place of Run. err is a *LimitError. Any goroutine calls Shed; it must not block.
 	Shed(err error)
@@ -291,6 +291,7 @@ func (a *adaptive) began(w *worker, r Runner) {
 	s, ok := r.(Sheddable)
 	if w.timed = ok; ok {
 		w.due = s.Due()
+		w.timed = w.due.IsZero() || !w.due.Before(w.begun) // else it was given up after next has asked, and runs nothing
 	}
 	a.c.Begin(w.begun)
 }

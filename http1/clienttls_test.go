@@ -6,12 +6,11 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
-	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/internal/clienttlstest"
 )
 
 // secured is a server of net/http that speaks HTTP/2 as well, and the certificates that it needs.
@@ -58,33 +57,10 @@ func TestHTTPSUntrusted(t *testing.T) {
 
 // TestHTTPSAndClose: Close ends the handshakes and what they ran on, and https is refused from then on as http is.
 func TestHTTPSAndClose(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	url := "https://" + l.Addr().String()
-	for _, used := range []bool{true, false} {
-		tr := &Transport{}
-		ended := make(chan error, 1)
-		if used {
-			if err := tr.Do(request(t, "GET", url, nil), func(_ *http.Response, err error) { ended <- err }); err != nil {
-				t.Fatal(err)
-			}
-			testkit.Eventually(t, "the handshake", func() bool { return tr.Stats().Open == 1 })
-		}
-		if err := tr.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if used {
-			if err := testkit.Receive(t, "the end of the request", ended); !errors.Is(err, ErrTransportClosed) {
-				t.Errorf("ended with %v", err)
-			}
-		}
-		if _, err := tr.RoundTrip(request(t, "GET", url, nil)); !errors.Is(err, ErrTransportClosed) {
-			t.Errorf("after Close (used %v): %v", used, err)
-		}
-	}
+	clienttlstest.Close(t, func(config *tls.Config) (clienttlstest.Client, func() int) {
+		tr := &Transport{TLS: config}
+		return tr, func() int { return tr.Stats().Open }
+	}, ErrTransportClosed)
 }
 
 // TestHTTPSConfigRefused: a config that a client cannot use is told at the first request.

@@ -5,15 +5,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/go-eddy/eddy/http1"
-	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/internal/clienttlstest"
 )
 
 func trusting(t *testing.T, protocols ...string) *tls.Config {
@@ -79,31 +77,8 @@ func TestHTTPSOfTheOlderVersion(t *testing.T) {
 
 // TestHTTPSAndClose: Close ends the handshakes and what they ran on, and https is refused from then on as http is.
 func TestHTTPSAndClose(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	url := "https://" + l.Addr().String()
-	for _, used := range []bool{true, false} {
-		tr := &Transport{}
-		ended := make(chan error, 1)
-		if used {
-			if err := tr.Do(request(t, "GET", url, nil), func(_ *http.Response, err error) { ended <- err }); err != nil {
-				t.Fatal(err)
-			}
-			testkit.Eventually(t, "the handshake", func() bool { return tr.Stats().Open == 1 })
-		}
-		if err := tr.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if used {
-			if err := testkit.Receive(t, "the end of the request", ended); !errors.Is(err, ErrTransportClosed) {
-				t.Errorf("ended with %v", err)
-			}
-		}
-		if _, err := tr.RoundTrip(request(t, "GET", url, nil)); !errors.Is(err, ErrTransportClosed) {
-			t.Errorf("after Close (used %v): %v", used, err)
-		}
-	}
+	clienttlstest.Close(t, func(config *tls.Config) (clienttlstest.Client, func() int) {
+		tr := &Transport{TLS: config}
+		return tr, func() int { return tr.Stats().Open }
+	}, ErrTransportClosed)
 }

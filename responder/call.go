@@ -147,7 +147,7 @@ func (c *call[Req]) Class() limit.Class {
 	return c.flow.r.o.Class(c.req)
 }
 
-// Due implements executor.Sheddable. A call that has been answered already is not run.
+// Due implements executor.Sheddable. A call that has been answered already, such as one that was cancelled, is not run.
 func (c *call[Req]) Due() time.Time {
 	if c.claimed.Load() {
 		return time.Unix(0, 0)

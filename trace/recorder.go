@@ -63,7 +63,7 @@ type counts struct {
 type Stats struct {
 	Sampled   uint64 // requests that were recorded
 	Unsampled uint64 // requests that were not
-	Ended     uint64 // of the recorded ones, those that are over
+	Ended     uint64 // of the recorded ones, those that are over and recorded in full. Ended == Sampled: none is under way
 	Received  uint64 // requests that continue the trace of a trusted client
 	Untrusted uint64 // requests whose trace fields were ignored because the listener trusts nobody
 	Malformed uint64 // values of trusted clients that were ignored because they do not parse
@@ -102,8 +102,9 @@ func New(o Options) (*Recorder, error) {
 // Stats returns the counts.
 func (rec *Recorder) Stats() Stats {
 	c := &rec.counts
+	ended := c.ended.Load() // before sampled, which it must not exceed
 	return Stats{
-		Sampled: c.sampled.Load(), Unsampled: c.unsampled.Load(), Ended: c.ended.Load(), Received: c.received.Load(),
+		Sampled: c.sampled.Load(), Unsampled: c.unsampled.Load(), Ended: ended, Received: c.received.Load(),
 		Untrusted: c.untrusted.Load(), Malformed: c.malformed.Load(), Oversized: c.oversized.Load(), Crowded: c.crowded.Load(),
 	}
 }

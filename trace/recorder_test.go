@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -125,6 +126,31 @@ func TestCrowdedRequest(t *testing.T) {
 	r.End()
 	if n := len(rec.Find(1).Stages); n != maxMarks || rec.Stats().Crowded != 101-maxMarks {
 		t.Errorf("%d stages, %d not recorded", n, rec.Stats().Crowded)
+	}
+}
+
+// endTracer is a Tracer that is told when spans end.
+type endTracer struct {
+	plain
+	end func(*Summary)
+}
+
+func (e endTracer) End(_ context.Context, s *Summary) { e.end(s) }
+
+// TestEndedIsListed: a request that counts as ended is in the list and in the histograms, and its span has ended.
+func TestEndedIsListed(t *testing.T) {
+	var rec *Recorder
+	told := 0
+	rec = newRecorder(t, Options{Tracer: endTracer{end: func(s *Summary) {
+		told++
+		all := rec.Times()
+		if n := rec.Stats(); n.Ended != 0 || n.Sampled != 1 || rec.Find(s.Number) != s || all[len(all)-1].Count != 1 {
+			t.Errorf("%+v; listed %t, %d in the histogram", n, rec.Find(s.Number) == s, all[len(all)-1].Count)
+		}
+	}}})
+	rec.Begin(Parent{}, About{}).End()
+	if n := rec.Stats(); n.Ended != 1 || told != 1 {
+		t.Errorf("%+v, %d spans have ended", n, told)
 	}
 }
 

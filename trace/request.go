@@ -191,10 +191,10 @@ func (r *Request) End() {
 	s := r.summary(now)
 	r.mu.Unlock()
 	rec := r.rec
-	rec.counts.ended.Add(1)
 	rec.times.add(s)
 	rec.slowest.add(s)
 	if t := rec.o.Tracer; t != nil {
 		t.End(r.ctx, s)
 	}
+	rec.counts.ended.Add(1) // last: a request that counts as ended is in the list
 }

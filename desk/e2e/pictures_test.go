@@ -24,10 +24,13 @@ const (
 	pictureQuality = 80 // of 100: letters are sharp, and a page has some 30 KB
 )
 
+// drawn waits for the letters and two frames.
+const drawn = `document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))`
+
 // documented stores a picture for the documents when EDDY_PICTURES is docs: of the page, or of one element of it.
 func (p *tab) documented(name, element string) {
 	p.t.Helper()
-	p.until("it is drawn", `document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))`)
+	p.until("it is drawn", drawn)
 	if os.Getenv(wantPictures) != ofDocuments {
 		return
 	}
@@ -43,10 +46,10 @@ func (p *tab) documented(name, element string) {
 	}
 }
 
-// scrolled brings an element to the top of the page.
+// scrolled brings an element to the top of the page, once its scripts have run.
 func (p *tab) scrolled(id string) {
 	p.t.Helper()
-	p.until(id+" is there", `((n) => { n?.scrollIntoView({block: 'start'}); return n; })(`+node(id)+`)`)
+	p.until(id+" is there", `document.readyState === 'complete' && ((n) => { n?.scrollIntoView({block: 'start'}); return n; })(`+node(id)+`)`)
 }
 
 // TestPicturesOfDocuments takes the pictures that docs/desk.md shows: one of each task. Without EDDY_PICTURES=docs it only

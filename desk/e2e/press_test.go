@@ -12,8 +12,10 @@ import (
 )
 
 // middle is a function that answers with the middle of an element. It answers null while a press would miss: there is no
-// such element, it is disabled, it moves, or something lies above it. landed is set by the next press.
+// such element, it is disabled, it moves, something lies above it, or scripts of the page are still to come. landed is set by
+// the next press.
 const middle = `(async (find) => {
+	if (document.readyState !== 'complete') return null;
 	const place = () => {
 		const n = find();
 		if (!n || n.disabled) return null;

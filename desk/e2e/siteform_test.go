@@ -2,7 +2,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -62,5 +68,40 @@ func TestSiteForm(t *testing.T) {
 			t.Errorf("stored %+v", s)
 		}
 	})
+	boss.clean()
+}
+
+// shifts counts what moves in a page after it was drawn.
+const shifts = `window.shifts = [];
+	new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((e) => e.value))).observe({ type: 'layout-shift', buffered: true });`
+
+// TestSiteFormStays: the form of a site does not become tabs under the hand of somebody who has a slow line.
+func TestSiteFormStays(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	slow := make(chan struct{})
+	come := sync.OnceFunc(func() { close(slow) })
+	desk := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: d.addr})
+	line := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/js/admin/tabs.js") {
+			<-slow
+		}
+		desk.ServeHTTP(w, r)
+	}))
+	t.Cleanup(line.Close)
+	t.Cleanup(come)
+	boss := d.console(b, "boss", d.login, d.password, 1280, 800) // its cookie is good for all ports
+	boss.before(shifts)
+	boss.navigate(d.url("/admin/sites"))
+	form := value[string](boss, node("site-row-link")+`.pathname`)
+	value[bool](boss, fmt.Sprintf(`(setTimeout(() => { location = %q; }), true)`, line.URL+form))
+	boss.until("the form has come, but not its tabs", `location.pathname === `+fmt.Sprintf("%q", form)+` && document.querySelector('[data-tabs]')`)
+	value[bool](boss, `new Promise((done) => setTimeout(() => done(true), 500))`) // for long enough to be drawn
+	come()
+	boss.until("the first part is shown", shownTab+` === 'About the site'`)
+	boss.until("it is drawn", drawn)
+	if moved := value[[]float64](boss, `window.shifts`); len(moved) > 0 {
+		t.Errorf("the page has moved by %v", moved)
+	}
 	boss.clean()
 }

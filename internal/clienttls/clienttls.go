@@ -44,8 +44,8 @@ func (s *TLS) Prepare(config *tls.Config, protocols []string, name string, o tls
 // Layer returns the handlers that Prepare has made.
 func (s *TLS) Layer() Layer { return s.layer }
 
-// Close ends the pool, and has Prepare return closed if it never ran. Handshakes that run end with their connections, which
-// must be closed already.
+// Close ends the pool, and has Prepare return closed if it never ran. The connections must be closed already. A handshake gives
+// its worker back when its connection has ended, whatever the peer or a callback of the config does, so Close does not wait.
 func (s *TLS) Close(closed error) {
 	s.once.Do(func() { s.bad = closed })
 	if s.pool != nil {

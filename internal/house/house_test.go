@@ -45,6 +45,7 @@ var layers = map[string]layer{
 	"internal/enginetest":      {rank: 4, core: true},
 	"internal/httpserve":       {rank: 5, core: true},
 	"internal/clienttls":       {rank: 6, peers: true}, // over tlsx, for the clients beside it
+	"internal/clienttlstest":   {rank: 5},              // tests that they have in common
 	"http1":                    {rank: 6, peers: true},
 	"http2":                    {rank: 6, peers: true},
 	"websocket":                {rank: 6, peers: true},

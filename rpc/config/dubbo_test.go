@@ -25,7 +25,7 @@ func linked() Engines {
 	}
 }
 
-// sample reads a sample of Dubbo's documentation, as it is printed there.
+// sample reads a sample of Dubbo's documentation, as it is printed there. testdata/dubbo/README.md says where, and under which licence.
 func sample(t *testing.T, name string) *Config {
 	t.Helper()
 	cfg, err := linked().Load(filepath.Join("testdata", "dubbo", name))

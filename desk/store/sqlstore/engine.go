@@ -66,6 +66,15 @@ func classify(err error) error {
 	return err
 }
 
+// diskFull reports whether a database failed because its disk is full.
+func diskFull(err error) bool {
+	if se, ok := errors.AsType[*sqlite.Error](err); ok {
+		return se.Code()&0xff == sqlite3.SQLITE_FULL
+	}
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Code == pgDiskFull
+}
+
 // failedRead reports whether a read failed because of the database or the machine.
 func failedRead(err error) bool {
 	if se, ok := errors.AsType[*sqlite.Error](err); ok {

@@ -27,14 +27,14 @@ func (w *writer) commit(group []*op) {
 		if f != nil {
 			w.db.failures.Add(1)
 		}
-		w.failed.Store(f)
+		w.came(f)
 		if w.tx.told {
 			w.db.news.tell()
 		}
 		return
 	}
 	w.db.failures.Add(1)
-	w.failed.Store(&failure{time.Now(), err})
+	w.came(&failure{time.Now(), err})
 	if ok, held := w.failures.Allow(failureCounts); ok {
 		w.db.o.Logger.Error("store: transaction failed", "commands", len(group), "err", err, "held_back", held)
 	}

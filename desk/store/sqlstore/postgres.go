@@ -33,6 +33,7 @@ const (
 
 	pgUnique   = "23505" // SQLSTATE
 	pgReadOnly = "25006"
+	pgDiskFull = "53100"
 
 	pgNoneChanged = "22012" // division by zero, see pgSession.update
 )
@@ -301,7 +302,7 @@ func (p *postgres) explain(err error) error {
 			remedy = ": check user and password"
 		case "42501":
 			remedy = ": give this user the right to create tables in its schema"
-		case "53100":
+		case pgDiskFull:
 			remedy = ": the disk of the server is full"
 		}
 	} else if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {

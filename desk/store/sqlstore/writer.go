@@ -29,7 +29,7 @@ type writer struct {
 	others   chan int64 // holds the highest number of hear
 	idle     chan struct{}
 	busyFrom atomic.Pointer[time.Time] // when the running transaction began, nil = none runs
-	failed   atomic.Pointer[failure]   // the last commit, if it failed
+	failed   atomic.Pointer[failure]   // the last commit, if it failed, see came
 	failures sample.Seldom             // of the log
 }
 
@@ -285,6 +285,15 @@ func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)
 // failureCounts is for how long a failed commit or read makes Ready fail.
 const failureCounts = 10 * time.Second
 
+// came notes what has become of a commit, nil for a success. A full disk takes one write and not the next, so a success makes
+// the store ready again only when failureCounts has passed since a write has found the disk full.
+func (w *writer) came(f *failure) {
+	if was := w.failed.Load(); was != nil && diskFull(was.err) && time.Since(was.at) < failureCounts && (f == nil || !diskFull(f.err)) {
+		return
+	}
+	w.failed.Store(f)
+}
+
 // Ready implements store.Store.
 func (db *DB) Ready() error {
 	now := time.Now()
@@ -292,7 +301,7 @@ func (db *DB) Ready() error {
 		return fmt.Errorf("store: a commit has been running for %v", now.Sub(*from).Round(time.Millisecond))
 	}
 	if f := db.work.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
-		return fmt.Errorf("store: the last commit failed: %w", db.on.explain(f.err))
+		return fmt.Errorf("store: a commit has failed: %w", db.on.explain(f.err))
 	}
 	for _, r := range []*reader{db.hot, db.cold} { // not the reports
 		if f := r.db.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {

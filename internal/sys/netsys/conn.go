@@ -163,7 +163,13 @@ func (c *conn) space() int {
 }
 
 // receive is Sockets.Read.
-func (c *conn) receive(p []byte) (int, error) {
+func (c *conn) receive(p []byte) (int, error) { return c.unread(p, true) }
+
+// peek is Sockets.Peek. The reader goes on until half a block is unread, which is as much as a caller may ask for.
+func (c *conn) peek(p []byte) (int, error) { return c.unread(p, false) }
+
+// unread copies bytes that wait, and takes them if take is set.
+func (c *conn) unread(p []byte, take bool) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -172,32 +178,18 @@ func (c *conn) receive(p []byte) (int, error) {
 	switch {
 	case c.closed:
 		return 0, syscall.EBADF
-	case c.in != nil:
-		n := copy(p, c.in.bytes())
+	case c.in == nil:
+		return 0, c.starved()
+	}
+	n := copy(p, c.in.bytes())
+	if take {
 		if c.in.r += n; c.in.r == c.in.w {
 			c.sys.blocks.put(c.in)
 			c.in = nil
 		}
 		c.watch(sys.Read) // so that the reader works while the caller works
-		return n, nil
 	}
-	return 0, c.starved()
-}
-
-// peek is Sockets.Peek. The reader goes on until half a block is unread, which is as much as a caller may ask for.
-func (c *conn) peek(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closed:
-		return 0, syscall.EBADF
-	case c.in != nil:
-		return copy(p, c.in.bytes()), nil
-	}
-	return 0, c.starved()
+	return n, nil
 }
 
 // starved returns what a read finds when no bytes are there; nil is the end of the stream. Under mu.

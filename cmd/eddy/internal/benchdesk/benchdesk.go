@@ -122,6 +122,10 @@ func (b *deskBench) check() error {
 	} else if b.wants(partRolling) && b.rolling > most {
 		return fmt.Errorf("--rolling %d is out of range: --agents %d serve at most %d", b.rolling, b.agents, most)
 	}
+	crowds := slices.ContainsFunc((&deskRun{deskBench: b}).parts(), func(part deskPart) bool { return part.crowd && b.wants(part.name) })
+	if most := b.agents * store.MaxCapacity; crowds && b.wants(partRolling) && b.customers+b.rolling > most {
+		return fmt.Errorf("--rolling %d is out of range: --agents %d serve at most %d, and they keep the chats of --customers %d", b.rolling, b.agents, most, b.customers)
+	}
 	if b.duration <= 0 || b.duration > time.Hour {
 		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
 	}

@@ -79,6 +79,7 @@ func TestBenchDeskNodes(t *testing.T) {
 		"--nodes 2 --store postgres://a/b --only idle": "--only idle measures one server",
 		"--only death": "--only death measures several servers",
 		"--nodes 2 --store postgres://a/b --only rolling --rolling 1000000 --customers 1 --agents 1": "--rolling 1000000 is out of range: --agents 1",
+		"--nodes 2 --store postgres://a/b --rolling 1000 --customers 1 --agents 1":                   "--rolling 1000 is out of range: --agents 1 serve at most 1000, and they keep the chats of --customers 1",
 		"--nodes 17 --store postgres://a/b --only rate":                                              "--nodes 17",
 	} {
 		cmdtest.ExpectFailure(t, append([]string{"bench", "desk"}, strings.Fields(args)...), want, ": ")

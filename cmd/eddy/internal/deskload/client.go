@@ -34,6 +34,7 @@ type Client struct {
 	backoff backoff
 	back    time.Time // the last welcome
 	resting bool      // of an agent: the router gives it no conversations
+	room    int       // of an agent: how many conversations it may still take, as welcome and Serve know
 	nextID  int
 	wants   string // what the customer wants to open, "" = nothing
 	opening bool   // the conversation has been asked for
@@ -199,6 +200,9 @@ func (c *Client) welcomed(conn *websocket.Conn, m *frame, now time.Time) (send [
 		return nil, err
 	}
 	c.live, c.me = true, w.Me.ID
+	if w.Status != nil {
+		c.room = max(w.Status.Capacity-w.Status.Active, 0)
+	}
 	c.f.live++
 	c.backoff.welcomed(now)
 	c.back = now

@@ -52,6 +52,7 @@ type Fleet struct {
 	dials     int64 // attempts to connect
 	unacked   int64 // messages that wait for an ack
 	faults    Faults
+	refusals  context.CancelCauseFunc // ends what no refusal may happen to, nil = nothing
 	acked     int64
 	arrived   int64                   // messages that the other side has been shown, or that were refused for good
 	acks      *hdrhistogram.Histogram // of the running measurement, nil = none
@@ -96,7 +97,7 @@ func (f *Fleet) until(ctx context.Context, what string, left func() string) erro
 	for {
 		from := time.Now()
 		f.mu.Lock()
-		missing, first := left(), f.faults.FirstError
+		missing := left()
 		f.mu.Unlock()
 		if missing == "" {
 			return nil
@@ -108,10 +109,11 @@ func (f *Fleet) until(ctx context.Context, what string, left func() string) erro
 		select {
 		case <-time.After(max(pollEvery, 10*time.Since(from))):
 		case <-ctx.Done():
+			first := f.Faults().FirstError
 			if first != "" {
 				first = "; the first error of a client was: " + first
 			}
-			return fmt.Errorf("%s: %s: %w%s", what, missing, ctx.Err(), first)
+			return fmt.Errorf("%s: %s: %w%s", what, missing, context.Cause(ctx), first)
 		}
 	}
 }

@@ -149,4 +149,7 @@ func (f *Fleet) refused(text string) {
 	if f.faults.FirstError == "" {
 		f.faults.FirstError = text
 	}
+	if f.refusals != nil {
+		f.refusals(errRefused)
+	}
 }

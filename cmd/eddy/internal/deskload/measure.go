@@ -28,9 +28,28 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1000, int64(maxLatency), 3)
 }
 
+// errRefused ends the wait for what will never come.
+var errRefused = errors.New("a client was refused")
+
+// unlessRefused returns a context that ends as soon as a client is refused for good, and a function that ends it anyway.
+func (f *Fleet) unlessRefused(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refusals = cancel
+	return ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.refusals = nil
+		cancel(nil)
+	}
+}
+
 // Open lets every customer open a conversation, some at a time, and waits until all are open. Serve gives them agents
 // later.
 func (f *Fleet) Open(ctx context.Context) error {
+	ctx, cancel := f.unlessRefused(ctx)
+	defer cancel()
 	f.mu.Lock()
 	all := append([]*Client(nil), f.customers...)
 	f.mu.Unlock()
@@ -60,28 +79,38 @@ func (f *Fleet) Open(ctx context.Context) error {
 }
 
 // Serve gives every customer an agent, in turns, and waits until all have one. The agents take the conversations
-// themselves, some at a time, because the router hands them over one after the other.
+// themselves, some at a time, because the router hands them over one after the other. Serve fails at once if they have fewer
+// places than there are customers.
 func (f *Fleet) Serve(ctx context.Context) error {
+	ctx, cancel := f.unlessRefused(ctx)
+	defer cancel()
 	f.mu.Lock()
-	customers, agents := append([]*Client(nil), f.customers...), append([]*Client(nil), f.agents...)
+	customers, turns, free := append([]*Client(nil), f.customers...), inTurns(f.agents), 0
+	for _, c := range f.agents {
+		free += c.room
+	}
 	f.mu.Unlock()
+	if len(customers) > free {
+		return fmt.Errorf("taking conversations: %d customers need a place each, and the %d agents have %d free: use more agents, or fewer customers", len(customers), len(f.agents), free)
+	}
 	room := func() string {
 		if f.taking < takePlaces {
 			return ""
 		}
 		return fmt.Sprintf("%d of %d are under way", f.taking, takePlaces)
 	}
-	for i, customer := range customers {
+	for _, customer := range customers {
 		if err := f.until(ctx, "taking conversations", room); err != nil {
 			return err
 		}
 		f.mu.Lock()
-		agent, conv := agents[i%len(agents)], customer.conv
-		if !agent.live || conv == "" {
+		agent, conv := turns(), customer.conv
+		if agent == nil || !agent.live || conv == "" {
 			f.mu.Unlock()
 			return errors.New("taking conversations: a client has lost its connection")
 		}
 		f.taking++
+		agent.room--
 		write := agent.takeAs(agent.id(), conv)
 		f.mu.Unlock()
 		if err := write(); err != nil && !closedByUs(err) {
@@ -97,6 +126,20 @@ func (f *Fleet) Serve(ctx context.Context) error {
 		}
 		return missing(waiting, len(f.customers), "conversations have no agent")
 	})
+}
+
+// inTurns returns a function that returns one agent after the other, without those that have no room, nil if none has. The caller
+// holds Fleet.mu.
+func inTurns(agents []*Client) func() *Client {
+	i := -1
+	return func() *Client {
+		for range agents {
+			if i = (i + 1) % len(agents); agents[i].room > 0 {
+				return agents[i]
+			}
+		}
+		return nil
+	}
 }
 
 // Rest makes the router give the agents nothing, so that conversations wait until an agent takes them.

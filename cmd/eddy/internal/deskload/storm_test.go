@@ -97,7 +97,7 @@ func (h *held) welcome() {
 const stormPatience = 5 * time.Minute
 
 // stormDesk is a Desk behind a proxy, and a fleet in front of it.
-func stormDesk(t *testing.T, agents int) (*held, *chaos.Proxy, *Fleet, []Account) {
+func stormDesk(t *testing.T, agents, capacity int) (*held, *chaos.Proxy, *Fleet, []Account) {
 	const plenty = 1e6
 	fast := hub.Rate{PerSecond: plenty, Burst: plenty}
 	h := &held{hellos: make(chan struct{})}
@@ -122,7 +122,7 @@ func stormDesk(t *testing.T, agents int) (*held, *chaos.Proxy, *Fleet, []Account
 	var accounts []Account
 	for i := range agents {
 		a := Account{Login: fmt.Sprint("storm", i), Password: "correct horse battery"}
-		if err := d.AddAgent(t.Context(), a.Login, a.Login, a.Password, store.MaxCapacity); err != nil {
+		if err := d.AddAgent(t.Context(), a.Login, a.Login, a.Password, capacity); err != nil {
 			t.Fatal(err)
 		}
 		accounts = append(accounts, a)
@@ -153,7 +153,7 @@ func TestReconnectStorm(t *testing.T) {
 	if testing.Short() || raceDetector { // the database is ten times slower with it
 		customers = 60
 	}
-	h, proxy, f, accounts := stormDesk(t, agents)
+	h, proxy, f, accounts := stormDesk(t, agents, store.MaxCapacity)
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)
 	defer cancel()
 	must := func(err error) {

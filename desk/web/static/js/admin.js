@@ -1,5 +1,6 @@
 // The pages of the administration work without scripts. This one adds comfort: tabs in a long form, a preview of what
-// customers will see, and a question before something that was entered is lost.
+// customers will see, and a question before something that was entered is lost. The page is not drawn before this script
+// has run (blocking="render"): a long form that becomes tabs would move under the hand.
 
 import { preview } from './admin/preview.js';
 import { makeTabs } from './admin/tabs.js';
