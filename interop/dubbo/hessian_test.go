@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	hessian2 "github.com/apache/dubbo-go-hessian2"
+
 	"dubbo.apache.org/dubbo-go/v3/client"
 	"dubbo.apache.org/dubbo-go/v3/common/constant"
 	"dubbo.apache.org/dubbo-go/v3/protocol"
@@ -125,10 +127,16 @@ func TestDubboGoClientHessian(t *testing.T) {
 
 // TestDubboGoClientProtocol: dubbo-go's client calls the same service by the dubbo protocol.
 func TestDubboGoClientProtocol(t *testing.T) {
-	conn := dialUsers(t, "dubbo://"+usersAt(t), client.WithProtocolDubbo())
+	addr := usersAt(t)
+	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	callUsers(ctx, t, conn)
+	callGeneric(ctx, t, addr)
+	var said string
+	if err := conn.CallUnary(ctx, []any{"OK"}, &said, "$echo"); err != nil || said != "OK" {
+		t.Errorf("$echo: %q, %v", said, err)
+	}
 	for _, c := range []struct {
 		args   []any
 		method string
@@ -203,5 +211,38 @@ func TestDubboGoServerProtocol(t *testing.T) {
 	t.Cleanup(func() { _ = cl.Close() })
 	if err := callOurs(t, cl); !errors.Is(err, rpc.ErrApp) || !strings.Contains(err.Error(), "java.lang.Throwable: nobody has no number") {
 		t.Errorf("an error: %v", err)
+	}
+	callTheirsGeneric(t, cl)
+}
+
+// callGeneric: dubbo-go's client calls ours without its classes, by generic calls that it makes itself and by those that its filter makes, and asks $echo
+// whether the service is there. Its client of Triple has neither.
+func callGeneric(ctx context.Context, t *testing.T, addr string) {
+	t.Helper()
+	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithGeneric())
+	var u map[any]any
+	err := conn.CallUnary(ctx, []any{"GetUser", []string{"long", "java.lang.String"}, []hessian2.Object{int64(7), "Ann"}}, &u, "$invoke")
+	if err != nil || fmt.Sprint(u) != "map[class:org.example.User iD:7 name:Ann tags:[a b]]" {
+		t.Errorf("%v, %v", u, err)
+	}
+	u = nil
+	if err := conn.CallUnary(ctx, []any{int64(7), "Ann"}, &u, "GetUser"); err != nil || u["name"] != "Ann" {
+		t.Errorf("by its filter: %v, %v", u, err)
+	}
+	if err := conn.CallUnary(ctx, []any{"Nothing", []string{}, []hessian2.Object{}}, &u, "$invoke"); err == nil || !strings.Contains(err.Error(), "no method") {
+		t.Errorf("no such method: %v", err)
+	}
+}
+
+// callTheirsGeneric: our client makes a generic call at dubbo-go's server and asks its $echo.
+func callTheirsGeneric(t *testing.T, cl rpc.Caller) {
+	t.Helper()
+	key := rpc.Key{Interface: userProvider}
+	u, err := dubbo.InvokeGeneric[map[string]any](t.Context(), cl, key, "GetUser", []string{"long", "java.lang.String"}, []any{int64(7), "Ann"})
+	if err != nil || u["name"] != "Ann" || u["class"] != "org.example.User" {
+		t.Errorf("%v, %v", u, err)
+	}
+	if said, err := dubbo.Invoke[string](t.Context(), cl, key, "$echo", []any{"OK"}); err != nil || said != "OK" {
+		t.Errorf("%q, %v", said, err)
 	}
 }

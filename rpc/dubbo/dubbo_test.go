@@ -89,11 +89,18 @@ func start(t *testing.T, l Limits, tune func(o *rpc.ServerOptions), more ...rpc.
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startWith(t, l, tune, svc, more...)
+}
+
+// startWith is start with another service.
+func startWith(t *testing.T, l Limits, tune func(o *rpc.ServerOptions), svc *rpc.Service, more ...rpc.Method) *place {
+	t.Helper()
 	o := rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0", Front: Front(Options{Limits: l})}}}
 	if tune != nil {
 		tune(&o)
 	}
 	p := &place{}
+	var err error
 	p.srv, err = rpc.NewServer(o)
 	if err == nil {
 		err = p.srv.Register(svc)
