@@ -61,6 +61,16 @@ func CallHeader(m *Metadata) CallOption { return func(o *callOptions) { o.header
 // CallTrailer lets a call by gRPC store the metadata of its response's end in m.
 func CallTrailer(m *Metadata) CallOption { return func(o *callOptions) { o.trailer = m } }
 
+// TrailerOf returns what the last CallTrailer of opts was given, nil without one. It is for packages that have calls carry metadata in their own way, such as
+// rpc/dubbo.
+func TrailerOf(opts ...CallOption) *Metadata {
+	var o callOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o.trailer
+}
+
 // WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
 func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
 

@@ -12,7 +12,11 @@ import (
 
 	"dubbo.apache.org/dubbo-go/v3/client"
 	"dubbo.apache.org/dubbo-go/v3/common/constant"
+	"dubbo.apache.org/dubbo-go/v3/common/extension"
+	"dubbo.apache.org/dubbo-go/v3/filter"
 	"dubbo.apache.org/dubbo-go/v3/protocol"
+	"dubbo.apache.org/dubbo-go/v3/protocol/base"
+	"dubbo.apache.org/dubbo-go/v3/protocol/result"
 	"dubbo.apache.org/dubbo-go/v3/protocol/triple/triple_protocol"
 	"dubbo.apache.org/dubbo-go/v3/server"
 
@@ -54,6 +58,11 @@ func (*Users) Sum(_ context.Context, list []int64) (sum int64, err error) {
 		sum += n
 	}
 	return sum, nil
+}
+
+// Tag attaches a word to its result, which is null.
+func (*Users) Tag(ctx context.Context, word string) (*User, error) {
+	return nil, rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word})
 }
 
 // Names returns how many names there are. dubbo-go's server has no way to make such a map; its client has.
@@ -133,6 +142,7 @@ func TestDubboGoClientProtocol(t *testing.T) {
 	defer cancel()
 	callUsers(ctx, t, conn)
 	callGeneric(ctx, t, addr)
+	callTagged(ctx, t, addr)
 	var said string
 	if err := conn.CallUnary(ctx, []any{"OK"}, &said, "$echo"); err != nil || said != "OK" {
 		t.Errorf("$echo: %q, %v", said, err)
@@ -234,6 +244,35 @@ func callGeneric(ctx context.Context, t *testing.T, addr string) {
 	}
 }
 
+// resultFilter is a filter of dubbo-go's client that keeps the attachments of results.
+type resultFilter struct{ filter.Filter }
+
+var resultAttachments = make(chan map[string]any, 100)
+
+func init() { extension.SetFilter("results", func() filter.Filter { return resultFilter{} }) }
+
+func (resultFilter) Invoke(ctx context.Context, invoker base.Invoker, inv base.Invocation) result.Result {
+	return invoker.Invoke(ctx, inv)
+}
+
+func (resultFilter) OnResponse(_ context.Context, r result.Result, _ base.Invoker, _ base.Invocation) result.Result {
+	resultAttachments <- r.Attachments()
+	return r
+}
+
+// callTagged: dubbo-go's client is given the attachments of a result.
+func callTagged(ctx context.Context, t *testing.T, addr string) {
+	t.Helper()
+	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithFilter("results"))
+	var u *User
+	if err := conn.CallUnary(ctx, []any{"hello"}, &u, "Tag"); err != nil || u != nil {
+		t.Errorf("%v, %v", u, err)
+	}
+	if got := <-resultAttachments; got["word"] != "hello" {
+		t.Errorf("the attachments of a result: %v", got)
+	}
+}
+
 // callTheirsGeneric: our client makes a generic call at dubbo-go's server and asks its $echo.
 func callTheirsGeneric(t *testing.T, cl rpc.Caller) {
 	t.Helper()
@@ -242,7 +281,9 @@ func callTheirsGeneric(t *testing.T, cl rpc.Caller) {
 	if err != nil || u["name"] != "Ann" || u["class"] != "org.example.User" {
 		t.Errorf("%v, %v", u, err)
 	}
-	if said, err := dubbo.Invoke[string](t.Context(), cl, key, "$echo", []any{"OK"}); err != nil || said != "OK" {
-		t.Errorf("%q, %v", said, err)
+	var attached rpc.Metadata // dubbo-go's server returns those of the call
+	said, err := dubbo.Invoke[string](t.Context(), cl, key, "$echo", []any{"OK"}, rpc.CallMetadata(rpc.Pair{Key: "word", Value: "hello"}), rpc.CallTrailer(&attached))
+	if word, _ := attached.Get("word"); err != nil || said != "OK" || word != "hello" {
+		t.Errorf("%q, %v with %v", said, err, attached)
 	}
 }

@@ -98,12 +98,14 @@ func newMethod(name string, fn reflect.Value, l Limits) (*method, error) {
 
 // call answers one call.
 func (m *method) call(ctx context.Context, body []byte) ([]byte, error) {
-	in := m.variables(ctx)
 	plain := len(body) > 0 && body[0] == callMark
 	read := m.readWrapper
+	var attached *attachments
 	if plain {
 		read, body = m.readPlain, body[1:]
+		ctx, attached = attaching(ctx)
 	}
+	in := m.variables(ctx)
 	if err := read(body, in[1:]); err != nil {
 		return nil, rpc.Statusf(rpc.CodeInvalidArgument, "%s: %v", m.name, err)
 	}
@@ -116,7 +118,7 @@ func (m *method) call(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, fmt.Errorf("dubbo: the result of %s: %w", m.name, err)
 	}
 	if plain {
-		return answer.values[0], nil
+		return attached.follow(answer.values[0]), nil
 	}
 	return answer.append(nil), nil
 }

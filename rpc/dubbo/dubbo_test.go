@@ -200,6 +200,22 @@ func testCalls(t *testing.T, cl rpc.Caller) {
 	}
 }
 
+// named is a class that says its own name, by a method that a nil pointer does not have.
+type named struct{ Name string }
+
+func (named) JavaClassName() string { return "org.example.Named" }
+
+// TestJavaTypes: a nil pointer is of the type that it could lead to.
+func TestJavaTypes(t *testing.T) {
+	for want, v := range map[string]any{
+		"org.example.Named": (*named)(nil), "org.example.User": (*User)(nil), "long": (*int64)(nil), "java.lang.Object": nil, "java.util.List": []any{},
+	} {
+		if got := javaType(v); got != want {
+			t.Errorf("a %T: %s, want %s", v, got, want)
+		}
+	}
+}
+
 // TestErrors: calls that do not fit, and results that do not, say what is wrong. The connection goes on.
 func TestErrors(t *testing.T) {
 	ctx, cl := testkit.Context(t), serve(t, Limits{Depth: 5, Values: 100})

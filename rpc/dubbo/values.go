@@ -269,6 +269,9 @@ func javaType(v any) string {
 	if class, ok := classes.Load(t); ok {
 		return class.(string) //nolint:forcetypeassert // RegisterClass has put it in
 	}
+	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
+		v = reflect.New(t.Elem()).Interface() // its methods may not take nil
+	}
 	if class, ok := v.(hessian2.POJO); ok {
 		return class.JavaClassName()
 	}
