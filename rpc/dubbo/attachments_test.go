@@ -3,7 +3,6 @@ package dubbo
 import (
 	"context"
 	"errors"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -83,7 +82,7 @@ func TestAttachmentPackets(t *testing.T) {
 	} {
 		for _, v := range []string{short("x"), "N"} {
 			body := short(version) + short(k.Interface) + short("") + short("value") + "\x12Ljava/lang/Object;" + v + "HZ"
-			if _, err := io.WriteString(c, string(packetOf(0xc2, 0, 9, body))); err != nil {
+			if _, err := c.Write(packetOf(0xc2, 0, 9, body)); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]string{"\x01xtrue": "\x94\x01xH\x01a\x011\x04city\x07", "Ntrue": "\x95H\x01a\x011\x04city\x07"}[v+map[bool]string{true: "true"}[takes]]
