@@ -243,7 +243,10 @@ func (t *Transport) deliver(f func()) {
 	}
 }
 
-// onLoop reports whether the caller is on a loop of the group. Nobody else's code runs on loops of the Transport's own before
+// OnLoop reports whether the caller runs on a loop of the group, where nothing may wait for a response.
+func (t *Transport) OnLoop() bool { return t.start() == nil && t.onLoop() }
+
+// onLoop is OnLoop of a Transport that has begun. Nobody else's code runs on loops of the Transport's own before
 // Do was called.
 func (t *Transport) onLoop() bool {
 	if t.Group == nil && !t.run.looped.Load() {

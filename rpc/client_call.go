@@ -129,7 +129,7 @@ func (c *call) encode(meta Metadata, req any, limit int) error {
 		return c.error(encodeError{err}, ExecutedNo)
 	}
 	if n := len(b) - frame.HeaderSize; n > limit {
-		return c.error(&limitError{kind: ErrTooLarge, what: "bytes of request", n: n, limit: limit, option: "MaxPayload"}, ExecutedNo)
+		return c.error(&limitError{kind: ErrTooLarge, what: "bytes of request", n: n, limit: limit, option: "ClientOptions.MaxPayload"}, ExecutedNo)
 	}
 	frame.AppendHeader(b[:0], 0, uint8(c.op), len(b)-frame.HeaderSize)
 	return nil

@@ -63,7 +63,7 @@ func (k *consumer) enter() error {
 	}
 	k.async.Add(-1)
 	k.client.stats.full.Add(1)
-	return &limitError{kind: ErrClientFull, what: "calls with a Future have not ended", n: int(n - 1), limit: limit, option: "MaxAsync"}
+	return &limitError{kind: ErrClientFull, what: "calls with a Future have not ended", n: int(n - 1), limit: limit, option: "ClientOptions.MaxAsync"}
 }
 
 // consume ends a call with a Future where the dispatcher says: it decodes, completes the Future and calls its functions.

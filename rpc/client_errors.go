@@ -64,7 +64,7 @@ type limitError struct {
 }
 
 func (e *limitError) Error() string {
-	return fmt.Sprintf("%d %s, limit %d (ClientOptions.%s)", e.n, e.what, e.limit, e.option)
+	return fmt.Sprintf("%d %s, limit %d (%s)", e.n, e.what, e.limit, e.option)
 }
 
 func (e *limitError) Unwrap() error { return e.kind }

@@ -26,7 +26,7 @@ func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
 	if f.f.Ended() {
 		return f.outcome()
 	}
-	if f.f.client.group.In() {
+	if f.f.owner.onLoop() {
 		return nil, eddy.ErrOnLoop
 	}
 	select {
@@ -41,6 +41,8 @@ func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
 // decoded: on the callback pool, or on a loop, where fn must not block. Functions that are added before the end run one
 // after the other, in the order of the calls of Then. Functions that are added later run there too, on a pool possibly
 // side by side. After the end of the client they run on the caller's goroutine. A panic in fn is contained and counted.
+//
+// By gRPC fn runs on the goroutine of the call, or on one of its own if it is added later. A panic is contained and logged.
 func (f *Future[Resp]) Then(fn func(*Resp, error)) {
 	f.f.then(func() { fn(f.outcome()) })
 }
@@ -59,8 +61,8 @@ func (f *Future[Resp]) outcome() (*Resp, error) {
 // future is the part of a Future without type parameters.
 type future struct {
 	promise.Promise
-	client *Client
-	pool   *parking.Lot // runs its functions; nil = the callback pool. Set before the end
+	owner futures
+	pool  *parking.Lot // runs its functions; nil = the callback pool. Set before the end
 
 	mu    sync.Mutex
 	call  *call       // nil after the end, and with interceptors
@@ -72,7 +74,22 @@ func (f *future) then(fn func()) {
 	if f.Then(fn) {
 		return
 	}
-	k := &f.client.consumer
+	f.owner.after(f, fn)
+}
+
+// futures is the client of a future.
+type futures interface {
+	onLoop() bool               // Wait must not block
+	after(f *future, fn func()) // runs a function that was added after the end
+	run(fn func())              // calls a function of the user and contains a panic in it
+}
+
+func (cl *Client) onLoop() bool { return cl.group.In() }
+
+func (cl *Client) run(fn func()) { cl.consumer.run(fn) }
+
+func (cl *Client) after(f *future, fn func()) {
+	k := &cl.consumer
 	late := runner(func() { k.run(fn) })
 	if k.onLoop {
 		k.toLoop(late)
@@ -123,4 +140,4 @@ func (f *future) finish(c *call) {
 }
 
 // complete ends the future and calls its functions.
-func (f *future) complete(err error) { f.End(err, f.client.consumer.run) }
+func (f *future) complete(err error) { f.End(err, f.owner.run) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/http2"
+	"github.com/go-eddy/eddy/internal/sample"
 	"github.com/go-eddy/eddy/rpc/balance"
 	"github.com/go-eddy/eddy/rpc/discovery"
 	"github.com/go-eddy/eddy/rpc/internal/attempts"
@@ -59,7 +60,10 @@ type GRPCOptions struct {
 	MaxPayload int           // of a message in bytes; 0 = frame.DefaultMaxPayload
 	Gzip       bool          // messages to the servers are compressed. Those of servers are taken in either form
 
-	Interceptors []Interceptor // around every call with one response, the first one outermost
+	MaxAsync int // calls of InvokeAsync and Send that have not ended, callbacks included; 0 = DefaultMaxPending
+
+	// Interceptors wrap every call with one response, the first one outermost. For InvokeAsync and Send they run on the goroutine of the call.
+	Interceptors []Interceptor
 }
 
 // GRPCClient calls services by gRPC: those of this package, and those of anybody else. All methods may be called by any
@@ -73,6 +77,8 @@ type GRPCClient struct {
 	usual   string // the grpc-timeout of calls with the usual timeout
 	methods grpcMethods
 	unaries sync.Pool // of *grpcUnary
+	async   atomic.Int64
+	logs    struct{ panics, sends sample.Seldom }
 }
 
 // NewGRPCClient returns a client that connects with its first call. End it with Close. The error names the option that
@@ -91,10 +97,12 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 		return nil, errors.New("rpc: GRPCOptions.Targets and Resolver are both set: want one of them")
 	case o.Codec >= codecs:
 		return nil, fmt.Errorf("rpc: GRPCOptions.Codec is %d: there is no such codec", o.Codec)
+	case o.MaxAsync < 0:
+		return nil, fmt.Errorf("rpc: GRPCOptions.MaxAsync is %d: it must not be negative", o.MaxAsync)
 	case cl.o.MaxPayload < 0 || cl.o.MaxPayload > 1<<30:
 		return nil, fmt.Errorf("rpc: GRPCOptions.MaxPayload is %d: it must be from 0 to %d", o.MaxPayload, 1<<30)
 	}
-	cl.o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	cl.o.Timeout, cl.o.MaxAsync = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.MaxAsync, DefaultMaxPending)
 	cl.usual = string(grpcwire.AppendTimeout(nil, cl.o.Timeout))
 	if cl.maker, err = attempts.New(o.Attempts); err != nil {
 		return nil, fmt.Errorf("rpc: GRPCOptions.Attempts: %w", err)
@@ -110,7 +118,7 @@ func NewGRPCClient(o GRPCOptions) (*GRPCClient, error) {
 }
 
 // Close ends the client. Calls that have not ended fail with ErrClosed, if the Transport is the client's own. Later calls
-// fail with it in any case.
+// fail with it in any case. Close does not wait for functions of Futures.
 func (cl *GRPCClient) Close() error {
 	if cl.closed.Swap(true) {
 		return nil
@@ -135,6 +143,9 @@ func (cl *GRPCClient) options(opts []CallOption) callOptions {
 
 // codecFor returns the codec of a call whose first message is msg, and the content type that says so.
 func codecFor(o *callOptions, msg any) (payload.Codec, string) {
+	if e, ok := msg.(*encoded); ok {
+		return e.codec, e.kind
+	}
 	if o.subtype != "" {
 		return payload.Raw, contentType + "+" + o.subtype
 	}
@@ -143,7 +154,7 @@ func codecFor(o *callOptions, msg any) (payload.Codec, string) {
 		switch msg.(type) {
 		case proto.Message:
 			c = CodecProtobuf
-		case []byte, *[]byte, nil:
+		case []byte, *[]byte, *ignored, nil:
 		default:
 			c = CodecJSON
 		}
@@ -188,8 +199,10 @@ func interceptGRPC[Resp any](ctx context.Context, cl *GRPCClient, key Key, metho
 
 // pack appends a message with its prefix to dst, which is empty.
 func (cl *GRPCClient) pack(dst []byte, codec payload.Codec, msg any) ([]byte, error) {
-	b, err := codec.Append(grpcwire.AppendPrefix(dst), msg)
-	if err != nil {
+	b, err := grpcwire.AppendPrefix(dst), error(nil)
+	if e, ok := msg.(*encoded); ok {
+		b = append(b, e.body...)
+	} else if b, err = codec.Append(b, msg); err != nil {
 		return nil, err //nolint:wrapcheck // says what is wrong
 	}
 	if n := len(b) - grpcwire.PrefixLen; n > cl.o.MaxPayload {

@@ -73,6 +73,9 @@ func (in *grpcInput) next(v any) error {
 	if err := in.nextBytes(&b); err != nil {
 		return err
 	}
+	if _, unread := v.(*ignored); unread {
+		return nil
+	}
 	if in.codec == payload.Raw {
 		b = bytes.Clone(b) // a raw value borrows
 	}

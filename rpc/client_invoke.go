@@ -61,6 +61,16 @@ func CallHeader(m *Metadata) CallOption { return func(o *callOptions) { o.header
 // CallTrailer lets a call by gRPC store the metadata of its response's end in m.
 func CallTrailer(m *Metadata) CallOption { return func(o *callOptions) { o.trailer = m } }
 
+// TrailerOf returns what the last CallTrailer of opts was given, nil without one. It is for packages that have calls carry metadata in their own way, such as
+// rpc/dubbo.
+func TrailerOf(opts ...CallOption) *Metadata {
+	var o callOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o.trailer
+}
+
 // WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
 func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
 
@@ -307,15 +317,24 @@ func (c *call) giveUp(cause error) bool {
 // InvokeAsync is Invoke that does not wait: the Future gets the outcome, also errors before sending. When ctx ends, the
 // call does. The body is encoded before InvokeAsync returns; with ClientOptions.Interceptors a worker encodes it later.
 // Any goroutine, also a loop.
-func InvokeAsync[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) *Future[Resp] {
-	f := &Future[Resp]{f: future{client: cl}}
+//
+// By gRPC each call that has not ended has a goroutine, at most GRPCOptions.MaxAsync of them. A client that is closed ends them as Close says.
+func InvokeAsync[Resp any](ctx context.Context, cl Caller, key Key, method string, req any, opts ...CallOption) *Future[Resp] {
+	if g, ok := cl.(*GRPCClient); ok {
+		return invokeGRPCAsync[Resp](ctx, g, key, method, req, g.options(opts))
+	}
+	return invokeFramedAsync[Resp](ctx, cl.(*Client), key, method, req, opts)
+}
+
+func invokeFramedAsync[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts []CallOption) *Future[Resp] {
+	f := &Future[Resp]{f: future{owner: cl}}
 	o := cl.options(opts)
 	if err := cl.consumer.enter(); err != nil {
 		f.f.complete(&Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: err})
 		return f
 	}
 	if len(cl.o.Interceptors) > 0 {
-		f.intercepted(ctx, key, method, req, o)
+		f.intercepted(ctx, cl, key, method, req, o)
 		return f
 	}
 	f.resp = new(Resp)
@@ -324,8 +343,7 @@ func InvokeAsync[Resp any](ctx context.Context, cl *Client, key Key, method stri
 }
 
 // intercepted makes the call on a worker of the callback pool, where the interceptors may block.
-func (f *Future[Resp]) intercepted(ctx context.Context, key Key, method string, req any, o callOptions) {
-	cl := f.f.client
+func (f *Future[Resp]) intercepted(ctx context.Context, cl *Client, key Key, method string, req any, o callOptions) {
 	if err := cl.enter(); err != nil {
 		cl.consumer.async.Add(-1)
 		f.f.complete(&Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: err})
@@ -371,7 +389,17 @@ func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, 
 // Invoke. With an error the request was certainly not sent, but with WaitWritten it may have been.
 //
 // Any goroutine. With WaitWritten, Send returns eddy.ErrOnLoop on a loop of the client's group.
-func Send(ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) error {
+//
+// By gRPC the request is one that has a response, which is dropped, and Send returns when it is encoded. It counts in GRPCOptions.MaxAsync until it has
+// ended, at its deadline at the latest, and goes on when ctx is cancelled. A failure is logged. There is no WaitWritten.
+func Send(ctx context.Context, cl Caller, key Key, method string, req any, opts ...CallOption) error {
+	if g, ok := cl.(*GRPCClient); ok {
+		return sendGRPC(ctx, g, key, method, req, g.options(opts))
+	}
+	return sendFramed(ctx, cl.(*Client), key, method, req, opts)
+}
+
+func sendFramed(ctx context.Context, cl *Client, key Key, method string, req any, opts []CallOption) error {
 	o := cl.options(opts)
 	if len(cl.o.Interceptors) == 0 {
 		return cl.sendOneWay(ctx, key, method, req, o)

@@ -36,9 +36,9 @@ func (q *waits) check(c *call, o *ClientOptions) error {
 	bytes := q.conn.bytes + q.room.bytes
 	switch {
 	case q.len() >= o.MaxPending:
-		return &limitError{kind: ErrClientFull, what: "calls wait for a connection or for room", n: q.len(), limit: o.MaxPending, option: "MaxPending"}
+		return &limitError{kind: ErrClientFull, what: "calls wait for a connection or for room", n: q.len(), limit: o.MaxPending, option: "ClientOptions.MaxPending"}
 	case bytes > 0 && bytes+len(c.buf) > o.MaxWaiting:
-		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for a connection or for room", n: bytes + len(c.buf), limit: o.MaxWaiting, option: "MaxWaiting"}
+		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for a connection or for room", n: bytes + len(c.buf), limit: o.MaxWaiting, option: "ClientOptions.MaxWaiting"}
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (w *wire) admit(c *call) error {
 	o := &w.client.o
 	if w.out.bytes > 0 && w.out.bytes+len(c.buf) > o.MaxQueued {
 		w.wanted = true
-		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for the connection", n: w.out.bytes + len(c.buf), limit: o.MaxQueued, option: "MaxQueued"}
+		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for the connection", n: w.out.bytes + len(c.buf), limit: o.MaxQueued, option: "ClientOptions.MaxQueued"}
 	}
 	if c.op == frame.OneWay {
 		w.out.oneWays++
@@ -138,7 +138,7 @@ func (w *wire) admit(c *call) error {
 	id, ok := w.table.Add(c, c.due)
 	if !ok {
 		w.wanted = true
-		return &limitError{kind: ErrClientFull, what: "calls pending on the connection", n: w.table.Len(), limit: o.MaxPending, option: "MaxPending"}
+		return &limitError{kind: ErrClientFull, what: "calls pending on the connection", n: w.table.Len(), limit: o.MaxPending, option: "ClientOptions.MaxPending"}
 	}
 	c.id.Store(id)
 	return nil

@@ -74,8 +74,8 @@ func (c *grpcCall) Value(key any) any {
 			return info
 		}
 		return nil
-	case responseKey:
-		return responseMetadata(c)
+	case payload.AnswerKey:
+		return payload.Answer[Pair](c)
 	}
 	if c.trace != nil {
 		if v := c.trace.Value(key); v != nil {
@@ -311,8 +311,8 @@ func (c *grpcCall) end(err error) {
 	c.x.End(list...)
 }
 
-// setHeader implements responseMetadata.
-func (c *grpcCall) setHeader(pairs []Pair) error {
+// SetHeader implements payload.Answer.
+func (c *grpcCall) SetHeader(pairs []Pair) error {
 	if err := checkPairs(pairs); err != nil {
 		return err
 	}
@@ -325,9 +325,9 @@ func (c *grpcCall) setHeader(pairs []Pair) error {
 	return nil
 }
 
-// sendHeader implements responseMetadata.
-func (c *grpcCall) sendHeader(pairs []Pair) error {
-	if err := c.setHeader(pairs); err != nil {
+// SendHeader implements payload.Answer.
+func (c *grpcCall) SendHeader(pairs []Pair) error {
+	if err := c.SetHeader(pairs); err != nil {
 		return err
 	}
 	c.begin()
@@ -337,8 +337,8 @@ func (c *grpcCall) sendHeader(pairs []Pair) error {
 	return c.cause(c.x.Send(nil))
 }
 
-// setTrailer implements responseMetadata.
-func (c *grpcCall) setTrailer(pairs []Pair) error {
+// SetTrailer implements payload.Answer.
+func (c *grpcCall) SetTrailer(pairs []Pair) error {
 	if err := checkPairs(pairs); err != nil {
 		return err
 	}

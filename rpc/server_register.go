@@ -153,9 +153,11 @@ func (a *announcer) register(r *registration, ports []*port) []discovery.Registr
 // attributes are those of the options and what Dubbo's tools show.
 func (a *announcer) attributes(r *registration) map[string]string {
 	m := map[string]string{}
-	names := make([]string, len(r.svc.methods))
+	var names []string
 	for i := range r.svc.methods {
-		names[i] = r.svc.methods[i].name
+		if name := r.svc.methods[i].name; !strings.HasPrefix(name, "$") { // Dubbo's services all have $echo and $invoke, and do not say so
+			names = append(names, name)
+		}
 	}
 	m["methods"] = strings.Join(names, ",")
 	maps.Copy(m, a.o.Attributes)

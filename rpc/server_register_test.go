@@ -104,7 +104,11 @@ func TestServerRegisters(t *testing.T) {
 	serve(t, s)
 	first := []string{"g/test:1 frame here", "g/test:1 http here", "g/test:1 tri here"}
 	expectNames(t, r, first...)
-	if err := s.Register(greeter(t, "late"), OnPorts("b", "d")); err != nil {
+	late, err := NewService(Key{Interface: "late"}, append(greeter(t, "late").Methods(), Raw("$echo", func(context.Context, []byte) ([]byte, error) { return nil, nil }))...)
+	if err == nil {
+		err = s.Register(late, OnPorts("b", "d"))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	all := append(slices.Clone(first), "late dubbo here", "late frame here")
@@ -112,7 +116,7 @@ func TestServerRegisters(t *testing.T) {
 	for _, i := range r.has {
 		_, port, _ := net.SplitHostPort(i.Addr)
 		known := slices.ContainsFunc([]string{"a", "b", "c", "d"}, func(name string) bool { return strings.HasSuffix(s.Addr(name).String(), ":"+port) })
-		if !known || i.Weight != 7 || i.Zone != "z" || i.Attributes["k"] != "v" || !strings.HasPrefix(i.Attributes["methods"], "Hello,Proto,") || i.Since.IsZero() {
+		if !known || i.Weight != 7 || i.Zone != "z" || i.Attributes["k"] != "v" || !strings.HasPrefix(i.Attributes["methods"], "Hello,Proto,") || strings.Contains(i.Attributes["methods"], "$") || i.Since.IsZero() {
 			t.Errorf("%+v", i)
 		}
 	}

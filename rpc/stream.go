@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // Stream carries the messages of one call that streams. One goroutine may call Recv and another one Send at the same time.
@@ -75,8 +77,8 @@ func interceptStream(ctx context.Context, list []StreamInterceptor, call *CallIn
 	})
 }
 
-// ErrNoMetadata is the error of SetHeader and SetTrailer where a response has no metadata: in a call by the frame protocol,
-// and outside of a call.
+// ErrNoMetadata is the error of SetHeader and SetTrailer where a response has no metadata: in a call by the frame protocol
+// of a service that is not of rpc/dubbo, and outside of a call.
 var ErrNoMetadata = errors.New("rpc: the responses of this call carry no metadata")
 
 // ErrHeaderSent is the error of SetHeader when the header of the response is on its way.
@@ -85,8 +87,8 @@ var ErrHeaderSent = errors.New("rpc: the header of the response was sent")
 // SetHeader adds metadata to the header of the response, which precedes its first message. ctx is that of a method. Any
 // goroutine, until the method has returned. Errors: ErrNoMetadata, ErrHeaderSent, a key or value that cannot be sent.
 func SetHeader(ctx context.Context, pairs ...Pair) error {
-	if c, ok := ctx.Value(responseKey{}).(responseMetadata); ok {
-		return c.setHeader(pairs)
+	if c, ok := ctx.Value(payload.AnswerKey{}).(payload.Answer[Pair]); ok {
+		return c.SetHeader(pairs)
 	}
 	return ErrNoMetadata
 }
@@ -94,8 +96,8 @@ func SetHeader(ctx context.Context, pairs ...Pair) error {
 // SetTrailer adds metadata to the end of the response, behind its last message or with its error. Otherwise it is like
 // SetHeader.
 func SetTrailer(ctx context.Context, pairs ...Pair) error {
-	if c, ok := ctx.Value(responseKey{}).(responseMetadata); ok {
-		return c.setTrailer(pairs)
+	if c, ok := ctx.Value(payload.AnswerKey{}).(payload.Answer[Pair]); ok {
+		return c.SetTrailer(pairs)
 	}
 	return ErrNoMetadata
 }
@@ -103,17 +105,8 @@ func SetTrailer(ctx context.Context, pairs ...Pair) error {
 // SendHeader adds metadata to the header of the response and sends it, before there is a message. Otherwise it is like
 // SetHeader.
 func SendHeader(ctx context.Context, pairs ...Pair) error {
-	if c, ok := ctx.Value(responseKey{}).(responseMetadata); ok {
-		return c.sendHeader(pairs)
+	if c, ok := ctx.Value(payload.AnswerKey{}).(payload.Answer[Pair]); ok {
+		return c.SendHeader(pairs)
 	}
 	return ErrNoMetadata
 }
-
-// responseMetadata is a call whose response carries metadata.
-type responseMetadata interface {
-	setHeader(pairs []Pair) error
-	sendHeader(pairs []Pair) error
-	setTrailer(pairs []Pair) error
-}
-
-type responseKey struct{}

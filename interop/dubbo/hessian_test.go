@@ -8,9 +8,15 @@ import (
 	"testing"
 	"time"
 
+	hessian2 "github.com/apache/dubbo-go-hessian2"
+
 	"dubbo.apache.org/dubbo-go/v3/client"
 	"dubbo.apache.org/dubbo-go/v3/common/constant"
+	"dubbo.apache.org/dubbo-go/v3/common/extension"
+	"dubbo.apache.org/dubbo-go/v3/filter"
 	"dubbo.apache.org/dubbo-go/v3/protocol"
+	"dubbo.apache.org/dubbo-go/v3/protocol/base"
+	"dubbo.apache.org/dubbo-go/v3/protocol/result"
 	"dubbo.apache.org/dubbo-go/v3/protocol/triple/triple_protocol"
 	"dubbo.apache.org/dubbo-go/v3/server"
 
@@ -52,6 +58,11 @@ func (*Users) Sum(_ context.Context, list []int64) (sum int64, err error) {
 		sum += n
 	}
 	return sum, nil
+}
+
+// Tag attaches a word to its result, which is null.
+func (*Users) Tag(ctx context.Context, word string) (*User, error) {
+	return nil, rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word})
 }
 
 // Names returns how many names there are. dubbo-go's server has no way to make such a map; its client has.
@@ -125,10 +136,17 @@ func TestDubboGoClientHessian(t *testing.T) {
 
 // TestDubboGoClientProtocol: dubbo-go's client calls the same service by the dubbo protocol.
 func TestDubboGoClientProtocol(t *testing.T) {
-	conn := dialUsers(t, "dubbo://"+usersAt(t), client.WithProtocolDubbo())
+	addr := usersAt(t)
+	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	callUsers(ctx, t, conn)
+	callGeneric(ctx, t, addr)
+	callTagged(ctx, t, addr)
+	var said string
+	if err := conn.CallUnary(ctx, []any{"OK"}, &said, "$echo"); err != nil || said != "OK" {
+		t.Errorf("$echo: %q, %v", said, err)
+	}
 	for _, c := range []struct {
 		args   []any
 		method string
@@ -203,5 +221,69 @@ func TestDubboGoServerProtocol(t *testing.T) {
 	t.Cleanup(func() { _ = cl.Close() })
 	if err := callOurs(t, cl); !errors.Is(err, rpc.ErrApp) || !strings.Contains(err.Error(), "java.lang.Throwable: nobody has no number") {
 		t.Errorf("an error: %v", err)
+	}
+	callTheirsGeneric(t, cl)
+}
+
+// callGeneric: dubbo-go's client calls ours without its classes, by generic calls that it makes itself and by those that its filter makes, and asks $echo
+// whether the service is there. Its client of Triple has neither.
+func callGeneric(ctx context.Context, t *testing.T, addr string) {
+	t.Helper()
+	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithGeneric())
+	var u map[any]any
+	err := conn.CallUnary(ctx, []any{"GetUser", []string{"long", "java.lang.String"}, []hessian2.Object{int64(7), "Ann"}}, &u, "$invoke")
+	if err != nil || fmt.Sprint(u) != "map[class:org.example.User iD:7 name:Ann tags:[a b]]" {
+		t.Errorf("%v, %v", u, err)
+	}
+	u = nil
+	if err := conn.CallUnary(ctx, []any{int64(7), "Ann"}, &u, "GetUser"); err != nil || u["name"] != "Ann" {
+		t.Errorf("by its filter: %v, %v", u, err)
+	}
+	if err := conn.CallUnary(ctx, []any{"Nothing", []string{}, []hessian2.Object{}}, &u, "$invoke"); err == nil || !strings.Contains(err.Error(), "no method") {
+		t.Errorf("no such method: %v", err)
+	}
+}
+
+// resultFilter is a filter of dubbo-go's client that keeps the attachments of results.
+type resultFilter struct{ filter.Filter }
+
+var resultAttachments = make(chan map[string]any, 100)
+
+func init() { extension.SetFilter("results", func() filter.Filter { return resultFilter{} }) }
+
+func (resultFilter) Invoke(ctx context.Context, invoker base.Invoker, inv base.Invocation) result.Result {
+	return invoker.Invoke(ctx, inv)
+}
+
+func (resultFilter) OnResponse(_ context.Context, r result.Result, _ base.Invoker, _ base.Invocation) result.Result {
+	resultAttachments <- r.Attachments()
+	return r
+}
+
+// callTagged: dubbo-go's client is given the attachments of a result.
+func callTagged(ctx context.Context, t *testing.T, addr string) {
+	t.Helper()
+	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithFilter("results"))
+	var u *User
+	if err := conn.CallUnary(ctx, []any{"hello"}, &u, "Tag"); err != nil || u != nil {
+		t.Errorf("%v, %v", u, err)
+	}
+	if got := <-resultAttachments; got["word"] != "hello" {
+		t.Errorf("the attachments of a result: %v", got)
+	}
+}
+
+// callTheirsGeneric: our client makes a generic call at dubbo-go's server and asks its $echo.
+func callTheirsGeneric(t *testing.T, cl rpc.Caller) {
+	t.Helper()
+	key := rpc.Key{Interface: userProvider}
+	u, err := dubbo.InvokeGeneric[map[string]any](t.Context(), cl, key, "GetUser", []string{"long", "java.lang.String"}, []any{int64(7), "Ann"})
+	if err != nil || u["name"] != "Ann" || u["class"] != "org.example.User" {
+		t.Errorf("%v, %v", u, err)
+	}
+	var attached rpc.Metadata // dubbo-go's server returns those of the call
+	said, err := dubbo.Invoke[string](t.Context(), cl, key, "$echo", []any{"OK"}, rpc.CallMetadata(rpc.Pair{Key: "word", Value: "hello"}), rpc.CallTrailer(&attached))
+	if word, _ := attached.Get("word"); err != nil || said != "OK" || word != "hello" {
+		t.Errorf("%q, %v with %v", said, err, attached)
 	}
 }

@@ -140,10 +140,12 @@ func (h *clientFront) response(p packet) []byte {
 	text := "an answer without a kind"
 	if len(p.body) > 0 {
 		switch kind := p.body[0] - codeInt; kind {
-		case answerValue, answerValue + attached:
+		case answerValue:
 			return frame.AppendResponse(nil, p.id, p.body[1:])
-		case answerNull, answerNull + attached:
+		case answerNull:
 			return frame.AppendResponse(nil, p.id, []byte{null})
+		case answerValue + attached, answerNull + attached:
+			return frame.AppendResponse(nil, p.id, append([]byte{answerMark, kind - attached}, p.body[1:]...))
 		case answerException, answerException + attached:
 			class, message, err := hessian.Exception(p.body[1:], h.o.Limits)
 			if text = class + ": " + message; err != nil {

@@ -35,6 +35,9 @@ var (
 // func(ctx context.Context, a A, b B, ...) (R, error), or without R. Each has its name and the same with a lower first
 // letter, as Java writes it. Pools, limits and interceptors are those of any rpc.Service; interceptors see bytes.
 //
+// Clients of Dubbo also find $echo, which returns its argument, and $invoke: a generic call, by clients that have maps in the place of
+// classes. Interceptors see these names.
+//
 // A call that does not fit is INVALID_ARGUMENT, and says which argument is wrong. A method's error is that of rpc: a
 // *rpc.Status keeps its code. The zero Limits are the defaults. The error names the key, or the method that is none.
 func NewService(key rpc.Key, impl any, l Limits) (*rpc.Service, error) {
@@ -43,6 +46,7 @@ func NewService(key rpc.Key, impl any, l Limits) (*rpc.Service, error) {
 		return nil, fmt.Errorf("dubbo: service %v has no implementation: impl is nil", key)
 	}
 	var methods []rpc.Method
+	all := &operations{key: key, byName: map[string]*method{}, limits: l}
 	for i := range of.NumMethod() {
 		name := of.Type().Method(i).Name
 		fn := of.Method(i)
@@ -53,12 +57,17 @@ func NewService(key rpc.Key, impl any, l Limits) (*rpc.Service, error) {
 		if err != nil {
 			return nil, fmt.Errorf("dubbo: service %v: %w", key, err)
 		}
+		all.byName[name], all.byName[lower(name)] = m, m
 		methods = append(methods, rpc.Raw(name, m.call), rpc.Raw(lower(name), m.call))
 	}
 	if len(methods) == 0 {
 		return nil, fmt.Errorf("dubbo: %T has no operation: an exported method that is a func(context.Context, ...) (R, error)", impl)
 	}
-	return rpc.NewService(key, methods...)
+	common, err := all.common()
+	if err != nil {
+		return nil, err
+	}
+	return rpc.NewService(key, append(methods, common...)...)
 }
 
 // lower returns a name as Java writes it.
@@ -89,34 +98,48 @@ func newMethod(name string, fn reflect.Value, l Limits) (*method, error) {
 
 // call answers one call.
 func (m *method) call(ctx context.Context, body []byte) ([]byte, error) {
-	in := []reflect.Value{reflect.ValueOf(&ctx).Elem()}
-	for _, t := range m.in {
-		in = append(in, reflect.New(t).Elem())
-	}
 	plain := len(body) > 0 && body[0] == callMark
 	read := m.readWrapper
+	var attached *attachments
 	if plain {
 		read, body = m.readPlain, body[1:]
+		ctx, attached = attaching(ctx)
 	}
+	in := m.variables(ctx)
 	if err := read(body, in[1:]); err != nil {
 		return nil, rpc.Statusf(rpc.CodeInvalidArgument, "%s: %v", m.name, err)
 	}
-	out := m.fn.Call(in)
-	if err, _ := out[len(out)-1].Interface().(error); err != nil {
+	result, err := m.run(in)
+	if err != nil {
 		return nil, err
-	}
-	var result any
-	if len(out) == 2 {
-		result = out[0].Interface()
 	}
 	answer := wrapper{serialization: serialization}
 	if err := answer.add(result); err != nil {
 		return nil, fmt.Errorf("dubbo: the result of %s: %w", m.name, err)
 	}
 	if plain {
-		return answer.values[0], nil
+		return attached.follow(answer.values[0]), nil
 	}
 	return answer.append(nil), nil
+}
+
+// variables are what a call gives the method: ctx, and the arguments, which are zero.
+func (m *method) variables(ctx context.Context) []reflect.Value {
+	in := []reflect.Value{reflect.ValueOf(&ctx).Elem()}
+	for _, t := range m.in {
+		in = append(in, reflect.New(t).Elem())
+	}
+	return in
+}
+
+// run calls the method, whose result is nil if it has none.
+func (m *method) run(in []reflect.Value) (result any, err error) {
+	out := m.fn.Call(in)
+	if len(out) == 2 {
+		result = out[0].Interface()
+	}
+	err, _ = out[len(out)-1].Interface().(error)
+	return result, err
 }
 
 // readWrapper reads the arguments from a wrapper.

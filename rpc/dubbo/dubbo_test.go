@@ -89,11 +89,18 @@ func start(t *testing.T, l Limits, tune func(o *rpc.ServerOptions), more ...rpc.
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startWith(t, l, tune, svc, more...)
+}
+
+// startWith is start with another service.
+func startWith(t *testing.T, l Limits, tune func(o *rpc.ServerOptions), svc *rpc.Service, more ...rpc.Method) *place {
+	t.Helper()
 	o := rpc.ServerOptions{Ports: []rpc.PortOptions{{Addr: "127.0.0.1:0", Front: Front(Options{Limits: l})}}}
 	if tune != nil {
 		tune(&o)
 	}
 	p := &place{}
+	var err error
 	p.srv, err = rpc.NewServer(o)
 	if err == nil {
 		err = p.srv.Register(svc)
@@ -190,6 +197,22 @@ func testCalls(t *testing.T, cl rpc.Caller) {
 	}
 	if got, err := Invoke[int64](ctx, cl, key, "any", []any{Arg{Type: "java.lang.Long", Value: int64(3)}}); err != nil || got != 3 {
 		t.Errorf("a named type: %v, %v", got, err)
+	}
+}
+
+// named is a class that says its own name, by a method that a nil pointer does not have.
+type named struct{ Name string }
+
+func (named) JavaClassName() string { return "org.example.Named" }
+
+// TestJavaTypes: a nil pointer is of the type that it could lead to.
+func TestJavaTypes(t *testing.T) {
+	for want, v := range map[string]any{
+		"org.example.Named": (*named)(nil), "org.example.User": (*User)(nil), "long": (*int64)(nil), "java.lang.Object": nil, "java.util.List": []any{},
+	} {
+		if got := javaType(v); got != want {
+			t.Errorf("a %T: %s, want %s", v, got, want)
+		}
 	}
 }
 

@@ -181,6 +181,7 @@ func parseCall(b []byte, l Limits) (c dubboCall, err error) {
 	}
 	last := parts[len(parts)-1]
 	c.args = b[:len(b)-len(last)]
+	c.meta = rpc.Metadata{{Key: versionKey, Value: head[0]}}
 	err = hessian.Strings(last, l, func(key, value string) {
 		switch key {
 		case "timeout":
@@ -259,9 +260,12 @@ func appendAnswer(dst []byte, f *frame.Frame) []byte {
 	case f.Status() == frame.StatusOK:
 		at := len(dst)
 		dst = appendHeader(dst, 0, statusOK, f.ID^topBit)
-		if len(f.Payload) == 0 || f.Payload[0] == null {
+		switch {
+		case len(f.Payload) == 0 || f.Payload[0] == null:
 			dst = append(dst, codeInt+answerNull)
-		} else {
+		case len(f.Payload) > 1 && f.Payload[0] == answerMark:
+			dst = append(append(dst, codeInt+attached+f.Payload[1]), f.Payload[2:]...)
+		default:
 			dst = append(append(dst, codeInt+answerValue), f.Payload...)
 		}
 		return finish(append(dst, null), at)

@@ -56,6 +56,10 @@ func encodeTo(e *hessian2.Encoder, v any) (err error) {
 			err = fmt.Errorf("a %T in Hessian 2.0: %v", v, r)
 		}
 	}()
+	g := generalizer{key: keyOfObject}
+	if made := g.of(reflect.ValueOf(v)); g.again { // the encoder would write an object each time, and one within itself without end
+		v = made
+	}
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("a %T in Hessian 2.0: %w", v, err)
 	}
@@ -107,13 +111,29 @@ func (r reader) read(dst reflect.Value, l Limits) (err error) {
 	if err != nil {
 		return fmt.Errorf("a value that is none of %v: %w", dst.Type(), err)
 	}
-	a := assigner{left: l.WithDefaults().Values}
+	a := newAssigner(l)
 	return a.assign(dst, reflect.ValueOf(v))
 }
 
 // An assigner gives variables the values that the decoder has made. Numbers may change their size, if they fit; lists and
 // maps change value by value. left bounds how many: a peer may refer to one list a thousand times, or to a list in itself.
-type assigner struct{ left int }
+// levels bounds how deep, because a map may be within itself.
+type assigner struct{ left, levels int }
+
+func newAssigner(l Limits) *assigner {
+	l = l.WithDefaults()
+	return &assigner{left: l.Values, levels: l.Depth}
+}
+
+// within assigns the parts of a value, one level deeper.
+func (a *assigner) within(parts func(dst, v reflect.Value) error, dst, v reflect.Value) error {
+	if a.levels == 0 {
+		return errors.New("more than Limits.Depth levels, by references to what encloses them")
+	}
+	a.levels--
+	defer func() { a.levels++ }()
+	return parts(dst, v)
+}
 
 func (a *assigner) assign(dst, v reflect.Value) error {
 	if a.left--; a.left < 0 {
@@ -143,9 +163,13 @@ func (a *assigner) assign(dst, v reflect.Value) error {
 	}
 	switch dst.Kind() {
 	case reflect.Slice, reflect.Array:
-		return a.assignList(dst, v)
+		return a.within(a.assignList, dst, v)
 	case reflect.Map:
-		return a.assignMap(dst, v)
+		return a.within(a.assignMap, dst, v)
+	case reflect.Struct:
+		if _, class := classes.Load(dst.Type()); class && v.Kind() == reflect.Map {
+			return a.within(a.assignFields, dst, v)
+		}
 	case reflect.String, reflect.Bool:
 		if v.Kind() == dst.Kind() {
 			dst.Set(v.Convert(dst.Type()))
