@@ -232,7 +232,7 @@ func callGeneric(ctx context.Context, t *testing.T, addr string) {
 	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithGeneric())
 	var u map[any]any
 	err := conn.CallUnary(ctx, []any{"GetUser", []string{"long", "java.lang.String"}, []hessian2.Object{int64(7), "Ann"}}, &u, "$invoke")
-	if err != nil || fmt.Sprint(u) != "map[class:org.example.User iD:7 name:Ann tags:[a b]]" {
+	if err != nil || fmt.Sprint(u) != "map[class:org.example.User id:7 name:Ann tags:[a b]]" {
 		t.Errorf("%v, %v", u, err)
 	}
 	u = nil

@@ -2,6 +2,9 @@ package dubbo
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +32,21 @@ func newRegistry(t *testing.T, s *zkserver.Server) *zookeeper.Registry {
 	return r
 }
 
-// TestZooKeeper: each side finds the other in ZooKeeper. dubbo-go keeps its connection to the end of the program, so there is one server.
+// alone says that a test is the only one of its process.
+const alone = "EDDY_TEST_ALONE"
+
+// TestZooKeeper: each side finds the other in ZooKeeper. dubbo-go keeps its connection to the end of the program, so there is one server; and it does not register
+// a service that the program has exported before, so the test has a process of its own.
 func TestZooKeeper(t *testing.T) {
+	if os.Getenv(alone) == "" {
+		zkserver.Java(t) // skips without
+		cmd := exec.CommandContext(testkit.Context(t), os.Args[0], "-test.v", "-test.run", "^TestZooKeeper$")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestZooKeeper (") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	zk := zkserver.New(t)
 	t.Run("we find dubbo-go", func(t *testing.T) { weFindDubboGo(t, zk) })
 	t.Run("dubbo-go finds us", func(t *testing.T) { dubboGoFindsUs(t, zk) })
