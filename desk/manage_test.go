@@ -463,7 +463,7 @@ func TestManageBots(t *testing.T) {
 
 // withoutScript is a page without the one script that each has.
 func withoutScript(body string) string {
-	before, rest, _ := strings.Cut(body, `<script type="module" src="/assets/`)
+	before, rest, _ := strings.Cut(body, `<script type="module" blocking="render" src="/assets/`)
 	_, after, _ := strings.Cut(rest, `js/admin.js"></script>`)
 	return before + after
 }
