@@ -53,36 +53,9 @@ func TestZooKeeper(t *testing.T) {
 	t.Run("dubbo-go finds us by application", func(t *testing.T) { dubboGoFindsTheApplication(t, zk) })
 }
 
-// dubboGoFindsUs: dubbo-go's client finds our server and calls it.
-func dubboGoFindsUs(t *testing.T, zk *zkserver.Server) {
-	srv, err := rpc.NewServer(rpc.ServerOptions{
-		Ports:     []rpc.PortOptions{{Addr: "127.0.0.1:0", Protocols: []rpc.Protocol{rpc.ProtocolGRPC}}},
-		Discovery: rpc.DiscoveryOptions{Registry: newRegistry(t, zk), Grace: -1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	if err := greeters(srv); err != nil {
-		t.Fatal(err)
-	}
-	if err := srv.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	cl, err := client.NewClient(client.WithClientRegistry(registry.WithZookeeper(), registry.WithAddress(zk.Addr), registry.WithRegisterInterface()), client.WithClientProtocolTriple())
-	if err != nil {
-		t.Fatal(err)
-	}
-	callsUs(t, cl)
-}
-
-// dubboGoFindsTheApplication: dubbo-go's client asks which applications serve the interface, and reads the metadata of their addresses.
-func dubboGoFindsTheApplication(t *testing.T, zk *zkserver.Server) {
-	r, err := zookeeper.New(zookeeper.Options{Servers: []string{zk.Addr}, Application: "greeters", Register: zookeeper.ByApplication})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
+// serveIn starts our greeters, which are registered in r.
+func serveIn(t *testing.T, r discovery.Registry) {
+	t.Helper()
 	srv, err := rpc.NewServer(rpc.ServerOptions{
 		Ports:     []rpc.PortOptions{{Addr: "127.0.0.1:0", Protocols: []rpc.Protocol{rpc.ProtocolGRPC}}},
 		Discovery: rpc.DiscoveryOptions{Registry: r, Grace: -1},
@@ -97,6 +70,26 @@ func dubboGoFindsTheApplication(t *testing.T, zk *zkserver.Server) {
 	if err := srv.Listen(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// dubboGoFindsUs: dubbo-go's client finds our server and calls it.
+func dubboGoFindsUs(t *testing.T, zk *zkserver.Server) {
+	serveIn(t, newRegistry(t, zk))
+	cl, err := client.NewClient(client.WithClientRegistry(registry.WithZookeeper(), registry.WithAddress(zk.Addr), registry.WithRegisterInterface()), client.WithClientProtocolTriple())
+	if err != nil {
+		t.Fatal(err)
+	}
+	callsUs(t, cl)
+}
+
+// dubboGoFindsTheApplication: dubbo-go's client asks which applications serve the interface, and reads the metadata of their addresses.
+func dubboGoFindsTheApplication(t *testing.T, zk *zkserver.Server) {
+	r, err := zookeeper.New(zookeeper.Options{Servers: []string{zk.Addr}, Application: "greeters", Register: zookeeper.ByApplication})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	serveIn(t, r)
 	ins, err := dubbogo.NewInstance(dubbogo.WithName("asks"), dubbogo.WithRegistry(registry.WithZookeeper(), registry.WithAddress(zk.Addr), registry.WithRegisterService()))
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +104,11 @@ func dubboGoFindsTheApplication(t *testing.T, zk *zkserver.Server) {
 // callsUs: a client of dubbo-go calls our greeters.
 func callsUs(t *testing.T, cl *client.Client) {
 	t.Helper()
-	for want, opts := range map[string][]client.ReferenceOption{"Hello, you": nil, "gHello, you": {client.WithGroup("g"), client.WithVersion("1.0")}} {
-		conn, err := cl.DialWithInfo(greeterpb.Greeter_ServiceName, &client.ClientInfo{InterfaceName: greeterpb.Greeter_ServiceName, MethodNames: []string{"SayHello"}}, opts...)
+	for _, c := range []struct { // in this order: a client of dubbo-go that has asked for a group asks for it again where none is given
+		want string
+		opts []client.ReferenceOption
+	}{{"Hello, you", nil}, {"gHello, you", []client.ReferenceOption{client.WithGroup("g"), client.WithVersion("1.0")}}} {
+		conn, err := cl.DialWithInfo(greeterpb.Greeter_ServiceName, &client.ClientInfo{InterfaceName: greeterpb.Greeter_ServiceName, MethodNames: []string{"SayHello"}}, c.opts...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,8 +119,8 @@ func callsUs(t *testing.T, cl *client.Client) {
 			err = conn.CallUnary(ctx, []any{&greeterpb.HelloRequest{Name: "you"}}, resp, "SayHello")
 			return err == nil
 		})
-		if resp.Message != want {
-			t.Errorf("%q, want %q", resp.Message, want)
+		if resp.Message != c.want {
+			t.Errorf("%q, want %q", resp.Message, c.want)
 		}
 	}
 }
