@@ -41,10 +41,10 @@ programs() {
 	fi
 }
 
-# Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node and npm for the page
+# Everything the tests use besides Go: a browser for the page tests, and one that only draws, gcc for the race detector and the C baseline, node and npm for the page
 # scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store, versitygw for its files, ZooKeeper for the registry. Then the modules, so that no later step waits for a network.
 step_tools() {
-	programs chromium,chromium-browser,google-chrome=chromium gcc="gcc libc6-dev" node=nodejs npm curl="curl ca-certificates" openssl wrk \
+	programs chromium,chromium-browser,google-chrome=chromium chromium-headless-shell,chrome-headless-shell,headless-shell=chromium-headless-shell gcc="gcc libc6-dev" node=nodejs npm curl="curl ca-certificates" openssl wrk \
 		postgres,/usr/lib/postgresql/15/bin/postgres=postgresql /usr/share/java/zookeeper.jar=zookeeper
 	patiently go mod download
 	(cd rpc/discovery/etcd && patiently go mod download)

@@ -22,7 +22,7 @@ func startBrowser(t *testing.T) context.Context {
 	if !testkit.Required("browser") {
 		t.Skipf("a page test: EDDY_REQUIRE=browser go test -run '^%s$' ./cmd/eddy", t.Name())
 	}
-	path := testkit.Tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
+	path := testkit.Browser(t)
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
 		chromedp.WSURLReadTimeout(testkit.Patience), chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))

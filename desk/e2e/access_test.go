@@ -87,9 +87,12 @@ func (p *tab) media(scheme, motion string) {
 	}})
 }
 
-// everywhere takes pictures at the sizes and in both themes in which the pages are judged.
+// everywhere takes pictures at the sizes and in both themes in which the pages are judged, when they are wanted.
 func (p *tab) everywhere(name string) {
 	p.t.Helper()
+	if !picturesWanted() {
+		return
+	}
 	for _, size := range []struct {
 		label         string
 		width, height int64

@@ -43,8 +43,9 @@ func requested(t *testing.T) {
 	}
 }
 
-// chromium is the one browser process of all page tests of a run. Its zero value starts it when it is first needed.
+// chromium is one browser process for all page tests of a run. It starts when it is first needed.
 type chromium struct {
+	find  func(testing.TB) string
 	once  sync.Once
 	ctx   context.Context
 	stop  func()
@@ -52,7 +53,10 @@ type chromium struct {
 	err   error
 }
 
-var shared chromium
+var (
+	shared = chromium{find: testkit.Browser}
+	whole  = chromium{find: testkit.WholeBrowser} // for what only a whole browser has
+)
 
 // flags are what the browser is told beside what chromedp tells it: to do nothing for itself.
 var flags = []chromedp.ExecAllocatorOption{
@@ -63,7 +67,7 @@ var flags = []chromedp.ExecAllocatorOption{
 }
 
 func (c *chromium) start(t *testing.T) {
-	path := testkit.Tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
+	path := c.find(t)
 	c.once.Do(func() {
 		options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path))
 		allocator, stop := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
@@ -86,36 +90,44 @@ func (c *chromium) start(t *testing.T) {
 
 // profile is a person's browser: cookies, storage and a language that no other test has.
 type profile struct {
-	t    *testing.T
-	lang string
-	id   cdp.BrowserContextID
+	t       *testing.T
+	browser *chromium
+	lang    string
+	id      cdp.BrowserContextID
 }
+
+// process is the connection to the browser itself.
+func (c *chromium) process() *chromedp.Browser { return chromedp.FromContext(c.ctx).Browser }
 
 // startBrowser makes a profile in the browser of the run. From here on the test runs beside others: its profile and its
 // server are its own.
 func startBrowser(t *testing.T, lang string) *profile {
 	t.Helper()
-	requested(t)
-	t.Parallel()
-	shared.start(t)
-	return newProfile(t, lang)
+	return shared.profile(t, lang)
 }
 
-func newProfile(t *testing.T, lang string) *profile {
+func (c *chromium) profile(t *testing.T, lang string) *profile {
 	t.Helper()
-	process := chromedp.FromContext(shared.ctx).Browser
-	made, err := cdp.Call(testkit.Context(t), process, target.CreateBrowserContext, target.CreateBrowserContextParams{})
+	requested(t)
+	t.Parallel()
+	c.start(t)
+	return c.newProfile(t, lang)
+}
+
+func (c *chromium) newProfile(t *testing.T, lang string) *profile {
+	t.Helper()
+	made, err := cdp.Call(testkit.Context(t), c.process(), target.CreateBrowserContext, target.CreateBrowserContextParams{})
 	if err != nil {
 		t.Fatalf("make a profile: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(shared.ctx, testkit.Patience)
+		ctx, cancel := context.WithTimeout(c.ctx, testkit.Patience)
 		defer cancel()
-		if _, err := cdp.Call(ctx, process, target.DisposeBrowserContext, target.DisposeBrowserContextParams(made)); err != nil {
+		if _, err := cdp.Call(ctx, c.process(), target.DisposeBrowserContext, target.DisposeBrowserContextParams(made)); err != nil {
 			t.Errorf("drop a profile: %v", err)
 		}
 	})
-	return &profile{t: t, lang: lang, id: made.BrowserContextID}
+	return &profile{t: t, browser: c, lang: lang, id: made.BrowserContextID}
 }
 
 // tab is one page. Everything it says on its console is kept; violations of
@@ -151,12 +163,12 @@ const malformed = "malformed command: "
 // stranger opens a page with a profile of its own: another person.
 func (b *profile) stranger(name string, width, height int64, url string) *tab {
 	b.t.Helper()
-	return newProfile(b.t, b.lang).open(name, width, height, url)
+	return b.browser.newProfile(b.t, b.lang).open(name, width, height, url)
 }
 
 func (b *profile) open(name string, width, height int64, url string) *tab {
 	b.t.Helper()
-	ctx, cancel := chromedp.NewContext(shared.ctx, chromedp.WithExistingBrowserContext(b.id), chromedp.WithDetachOnCancel()) // the page ends with its profile
+	ctx, cancel := chromedp.NewContext(b.browser.ctx, chromedp.WithExistingBrowserContext(b.id), chromedp.WithDetachOnCancel()) // the page ends with its profile
 	b.t.Cleanup(cancel)
 	p := &tab{t: b.t, name: name, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context of this call
@@ -168,7 +180,7 @@ func (b *profile) open(name string, width, height int64, url string) *tab {
 	call(p, css.Disable, cdp.Empty{})
 	call(p, dom.Disable, cdp.Empty{})
 	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // every person has a screen of their own
-	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: shared.agent, AcceptLanguage: b.lang})
+	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: b.browser.agent, AcceptLanguage: b.lang})
 	p.before(collector)
 	p.resize(width, height)
 	messages := chromedp.Console(ctx)
@@ -420,10 +432,12 @@ var unsafeName = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
 // shot stores a picture of the page when EDDY_PICTURES is set: drawing and packing one takes longer than most steps.
 func (p *tab) shot(name string) {
-	if os.Getenv(wantPictures) != "" {
+	if picturesWanted() {
 		p.picture(name)
 	}
 }
+
+func picturesWanted() bool { return os.Getenv(wantPictures) != "" }
 
 // picture stores a picture of the page; one that fails does not fail the test.
 func (p *tab) picture(name string) {

@@ -45,8 +45,7 @@ const (
 // mayNotify makes the browser of a profile allow notifications of the desk's pages.
 func (b *profile) mayNotify(d *desk) {
 	b.t.Helper()
-	process := chromedp.FromContext(shared.ctx).Browser
-	_, err := cdp.Call(testkit.Context(b.t), process, browser.SetPermission, browser.SetPermissionParams{
+	_, err := cdp.Call(testkit.Context(b.t), b.browser.process(), browser.SetPermission, browser.SetPermissionParams{
 		Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted, Origin: d.url(""), BrowserContextID: b.id,
 	})
 	if err != nil {
@@ -93,7 +92,7 @@ func (p *tab) workerOf(d *desk) serviceworker.RegistrationID {
 // agent who says yes to the question is subscribed, sees so in the list of logins, and is shown what comes. Back in the
 // console it goes, and the menu ends it.
 func TestConsoleIsInstalledAndCalled(t *testing.T) {
-	b := startBrowser(t, "en")
+	b := whole.profile(t, "en")
 	d := newDesk(t)
 	d.colleague("lin", "Lin Chen", perm.Agent, 5)
 	p := b.open("agent", desktop, 800, "about:blank")
@@ -150,7 +149,7 @@ func TestConsoleWithoutPush(t *testing.T) {
 	} {
 		d := newDesk(t, c.flag)
 		d.colleague("lin", "Lin Chen", perm.Agent, 5)
-		p := newProfile(t, b.lang).open(name, desktop, 800, "about:blank")
+		p := b.browser.newProfile(t, b.lang).open(name, desktop, 800, "about:blank")
 		p.before(c.script)
 		p.before(unseen)
 		p.navigate(d.url("/console"))

@@ -77,7 +77,7 @@ const misfits = `((document) => {
 // The widths at which pages are judged, with their heights.
 var screens = [][2]int64{{390, 844}, {768, 1024}, {1280, 800}, {1920, 1080}}
 
-// fits checks a page at all widths and in both themes, and takes pictures when they are wanted.
+// fits checks a page at all widths, and takes pictures in both themes when they are wanted. Themes differ in colours alone (tokens.test.js).
 func (p *tab) fits(where string) {
 	p.t.Helper()
 	p.fitsIn("document", where)
@@ -86,15 +86,19 @@ func (p *tab) fits(where string) {
 // fitsIn is fits for another document in the page.
 func (p *tab) fitsIn(document, where string) {
 	p.t.Helper()
+	p.media("light", "reduce") // no transition in the middle
 	for _, size := range screens {
 		p.resize(size[0], size[1])
 		p.until("it is drawn at its width", fmt.Sprintf(`innerWidth === %d && new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, size[0]))
-		for _, scheme := range []string{"light", "dark"} {
+		for _, what := range value[[]string](p, misfits+"("+document+")") {
+			p.t.Errorf("%s, %s, %d wide: %s", p.name, where, size[0], what)
+		}
+		if !picturesWanted() {
+			continue
+		}
+		for _, scheme := range []string{"dark", "light"} {
 			p.media(scheme, "reduce")
-			for _, what := range value[[]string](p, misfits+"("+document+")") {
-				p.t.Errorf("%s, %s, %d wide, %s: %s", p.name, where, size[0], scheme, what)
-			}
-			p.shot(fmt.Sprintf("%s-%d-%s", where, size[0], scheme))
+			p.picture(fmt.Sprintf("%s-%d-%s", where, size[0], scheme))
 		}
 	}
 }

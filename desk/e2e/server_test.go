@@ -54,13 +54,15 @@ func (b *binary) path() (string, error) {
 	return filepath.Join(b.dir, "eddy"), b.err
 }
 
-// run is all tests of a run and the end of their browser.
+// run is all tests of a run and the end of their browsers.
 type run struct{ *testing.M }
 
 func (r run) Run() int {
 	code := r.M.Run()
-	if shared.stop != nil {
-		shared.stop()
+	for _, c := range []*chromium{&shared, &whole} {
+		if c.stop != nil {
+			c.stop()
+		}
 	}
 	return code
 }

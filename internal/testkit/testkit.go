@@ -84,6 +84,20 @@ func Tool(t testing.TB, what string, names ...string) string {
 	panic("unreachable")
 }
 
+var wholeBrowsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
+
+// Browser is Tool for a browser. One that draws pages and does nothing else is taken first: it costs three fifths of a whole one.
+func Browser(t testing.TB) string {
+	t.Helper()
+	return Tool(t, "browser", append([]string{"chromium-headless-shell", "chrome-headless-shell", "headless-shell"}, wholeBrowsers...)...)
+}
+
+// WholeBrowser is Tool for a browser with everything, by the name chromium: workers that show notifications, for example.
+func WholeBrowser(t testing.TB) string {
+	t.Helper()
+	return Tool(t, "chromium", wholeBrowsers...)
+}
+
 // Output collects what is written to it. Any goroutine may call its methods; the zero value is ready.
 type Output struct {
 	mu   sync.Mutex

@@ -37,7 +37,7 @@ const (
 )
 
 // required are the tools without which a test fails instead of being skipped.
-const required = "browser,curl,gcc,node,openssl,postgres,versitygw,wrk"
+const required = "browser,chromium,curl,gcc,node,openssl,postgres,versitygw,wrk"
 
 // gate carries out the runs of that name, all without names, and reports whether the gate is green.
 func gate(o options, names []string) (bool, error) {

@@ -1,8 +1,9 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 
-const css = readFileSync(new URL('../static/css/tokens.css', import.meta.url), 'utf8');
+const folder = new URL('../static/css/', import.meta.url);
+const css = readFileSync(new URL('tokens.css', folder), 'utf8');
 
 function tokens(block) {
 	return Object.fromEntries([...block.matchAll(/--([\w-]+):\s*(#[0-9a-f]{6})/gi)].map((m) => [m[1], m[2]]));
@@ -44,5 +45,16 @@ test('borders of controls and dots stand out', () => {
 			const ratio = contrast(theme[fore], theme.surface);
 			assert.ok(ratio >= 3, `${name}: ${fore} on surface is ${ratio.toFixed(2)}`);
 		}
+	}
+});
+
+test('themes differ in colours and shadows alone: what fits in one fits in the other', () => {
+	const [body] = dark.match(/^\s*\{\s*:root\s*\{[^}]*\}/);
+	for (const [, name, value] of body.matchAll(/^\s*([\w-]+):\s*(.*);$/gm)) {
+		assert.match(`${name}: ${value}`, /^--[\w-]+: #[0-9a-f]{6}$|^--shadow: /);
+	}
+	for (const file of readdirSync(folder)) {
+		const told = readFileSync(new URL(file, folder), 'utf8').split('prefers-color-scheme').length - 1;
+		assert.equal(told, file === 'tokens.css' ? 1 : 0, file);
 	}
 });
