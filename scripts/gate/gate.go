@@ -77,10 +77,12 @@ func gate(o options, names []string) (bool, error) {
 }
 
 func named(names []string) ([]run, error) {
-	if len(names) == 0 {
-		return plan, nil
-	}
 	var runs []run
+	for _, r := range plan {
+		if len(names) == 0 && !r.long {
+			runs = append(runs, r)
+		}
+	}
 	for _, n := range names {
 		i := slices.IndexFunc(plan, func(r run) bool { return r.name == n })
 		if i < 0 {

@@ -3,7 +3,7 @@
 // twice, when everything else is over. If it fails again the gate is red; if it passes twice it is named as unsteady, and
 // more than three of those make the gate red.
 //
-//	go run ./scripts/gate                  the whole plan
+//	go run ./scripts/gate                  the whole plan but for what is only in scripts/long
 //	go run ./scripts/gate race net         only these runs of the plan
 //	go run ./scripts/gate -rounds 5 -count 5 -shuffle -burn 2 race
 package main

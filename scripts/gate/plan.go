@@ -13,6 +13,7 @@ type run struct {
 	poller   string   // EDDY_POLLER; "" = the platform's best
 	packages []string // as folders; "x/..." with what is below; nil = all that no other run with own is about
 	own      bool     // its packages are in no other run on the best poller
+	long     bool     // only when it is named, as by scripts/long
 	skip     string   // tests that are left out, a regular expression
 	args     []string
 	why      string
@@ -29,8 +30,12 @@ var builds = map[string][]string{
 // noPoller are the tests of the engine and its protocols that touch no readiness backend: parsers, models and the soak.
 const noPoller = `^(Fuzz|TestParser|TestInflate|TestCompressWithinWindow|TestWindowSlides|TestPipelineModel|TestFuturesAgainstModel|TestDropsAgainstModel|TestProducersFasterThanConsumers)`
 
-// engine are the packages that run on loops of their own.
-var engine = []string{".", "http1", "http2", "websocket", "tlsx", "rpc", "relay", "responder"}
+// core is what meets the readiness backend itself; protocols run on it and see no difference by design.
+var (
+	core      = []string{".", "tlsx", "relay"}
+	protocols = []string{"http1", "http2", "websocket", "rpc", "responder"}
+	engine    = slices.Concat(core, protocols)
+)
 
 // plan says which test needs which backend, which build and how often. Every package with tests has its place: a test of
 // this package says so.
@@ -40,8 +45,8 @@ var plan = []run{
 	{name: "once", build: "plain", own: true,
 		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version", "limit", "rpc/balance/internal/clustertest"},
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
-	{name: "store", build: "plain", packages: []string{"desk/store/sqlstore"},
-		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in"},
+	{name: "store", build: "plain", packages: []string{"desk/store/sqlstore"}, skip: "^TestConformance$",
+		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in; the suite on SQLite is in race, and in the test of plans"},
 	{name: "holes", build: "plain", packages: []string{"desk/hub"}, args: []string{"-lossy-feed"},
 		why: "Desk's hub on a feed with holes, as one through a network has"},
 	{name: "postgres", build: "plain", packages: []string{"desk/front", "desk/hub", "desk/mail"}, args: []string{"-postgres"},
@@ -50,12 +55,18 @@ var plan = []run{
 		why: "Desk in a browser, against the built command"},
 	{name: "sim", build: "plain", own: true, packages: []string{"internal/sys/sim"}, args: []string{"-seeds", "500"},
 		why: "whole servers on a simulated machine, which is one goroutine; 500 seeds"},
-	{name: "net", build: "race", poller: "net", packages: engine, skip: noPoller,
+	{name: "net", build: "race", poller: "net", packages: core, skip: noPoller,
 		why: "the engine over package net, which has goroutines of its own"},
-	{name: "select", build: "plain", poller: "select", packages: engine, skip: noPoller,
+	{name: "wire", build: "plain", poller: "net", packages: protocols, skip: noPoller,
+		why: "the protocols over package net, whose connections the engine does not see"},
+	{name: "select", build: "plain", poller: "select", packages: core, skip: noPoller,
 		why: "the engine on select, whose loops run as on epoll"},
 	{name: "poll", build: "debug", poller: "poll", packages: append(slices.Clone(engine), "buf", "codec/..."), skip: noPoller,
 		why: "the engine on poll, with released memory overwritten and written memory watched"},
+	{name: "wire-race", long: true, build: "race", poller: "net", packages: protocols, skip: noPoller,
+		why: "the protocols over package net with the race detector"},
+	{name: "wire-select", long: true, build: "plain", poller: "select", packages: protocols, skip: noPoller,
+		why: "the protocols on select"},
 }
 
 // longest are the test programs to begin with, so that none is left alone at the end.
@@ -81,7 +92,7 @@ func (r run) about(folder string) bool {
 // table is the plan for docs/testing.md.
 func table() string {
 	var b strings.Builder
-	b.WriteString("| run | build | backend | packages | why |\n|---|---|---|---|---|\n")
+	b.WriteString("| run | build | backend | packages | in | why |\n|---|---|---|---|---|---|\n")
 	for _, r := range plan {
 		packages := "all others"
 		if r.packages != nil {
@@ -91,7 +102,11 @@ func table() string {
 		if poller == "" {
 			poller = "the best"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.name, r.build, poller, packages, r.why)
+		in := "the gate"
+		if r.long {
+			in = "`scripts/long`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.name, r.build, poller, packages, in, r.why)
 	}
 	return b.String()
 }
