@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	wire "golang.org/x/net/http2"
@@ -190,9 +191,13 @@ func TestClientFloods(t *testing.T) {
 				case "continuations":
 					_ = p.WriteRawFrame(wire.FrameHeaders, 0, id, nil)
 				}
+				var over atomic.Bool
 				var wg sync.WaitGroup
-				wg.Go(func() { _, _ = io.Copy(io.Discard, p.conn) })
-				for send(p, id) == nil { // until the client has ended the connection, or the test
+				wg.Go(func() {
+					_, _ = io.Copy(io.Discard, p.conn)
+					over.Store(true)
+				})
+				for !over.Load() && send(p, id) == nil { // until the client has ended the connection, or the test
 				}
 				wg.Wait()
 			})
