@@ -142,8 +142,15 @@ func (st *stage) listen(l *loop, workers ...*loop) {
 	}
 }
 
-// connect gives l a connection whose socket takes everything that is written.
+// connect gives l a connection whose socket takes everything that is written, and lets it turn once.
 func (st *stage) connect(l *loop) *actor {
+	st.t.Helper()
+	a := st.place(l)
+	l.Iterate()
+	return a
+}
+
+func (st *stage) place(l *loop) *actor {
 	st.t.Helper()
 	st.lastFD++
 	a := &actor{fd: st.lastFD, room: 1 << 40}
@@ -153,7 +160,6 @@ func (st *stage) connect(l *loop) *actor {
 	if !l.take(a.conn, nil) {
 		st.t.Fatal("the loop does not take the connection")
 	}
-	l.Iterate()
 	return a
 }
 

@@ -37,6 +37,8 @@ var (
 	engine    = slices.Concat(core, protocols)
 )
 
+var stores = []string{"desk/store/sqlstore", "cmd/eddy/internal/desk"}
+
 // plan says which test needs which backend, which build and how often. Every package with tests has its place: a test of
 // this package says so.
 var plan = []run{
@@ -45,8 +47,8 @@ var plan = []run{
 	{name: "once", build: "plain", own: true,
 		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version", "limit", "rpc/balance/internal/clustertest"},
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
-	{name: "store", build: "plain", packages: []string{"desk/store/sqlstore"}, skip: "^TestConformance$",
-		why: "upgrades, histories and 100,000 messages, which the race detector would slow down and has nothing to find in; the suite on SQLite is in race, and in the test of plans"},
+	{name: "store", build: "plain", own: true, packages: stores,
+		why: "the store by itself, and several Desks on one; the hub and the server that use it are in race"},
 	{name: "holes", build: "plain", packages: []string{"desk/hub"}, args: []string{"-lossy-feed"},
 		why: "Desk's hub on a feed with holes, as one through a network has"},
 	{name: "postgres", build: "plain", packages: []string{"desk/front", "desk/hub", "desk/mail"}, args: []string{"-postgres"},
@@ -63,6 +65,8 @@ var plan = []run{
 		why: "the engine on select, whose loops run as on epoll"},
 	{name: "poll", build: "debug", poller: "poll", packages: append(slices.Clone(engine), "buf", "codec/..."), skip: noPoller,
 		why: "the engine on poll, with released memory overwritten and written memory watched"},
+	{name: "store-race", long: true, build: "race", packages: stores,
+		why: "the same with the race detector, which takes three times as long"},
 	{name: "wire-race", long: true, build: "race", poller: "net", packages: protocols, skip: noPoller,
 		why: "the protocols over package net with the race detector"},
 	{name: "wire-select", long: true, build: "plain", poller: "select", packages: protocols, skip: noPoller,
@@ -70,7 +74,7 @@ var plan = []run{
 }
 
 // longest are the test programs to begin with, so that none is left alone at the end.
-var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "race cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlstore", "store desk/store/sqlstore", "net .", "once internal/docs",
+var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "store cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "store desk/store/sqlstore", "net .", "once internal/docs",
 	"poll .", "select .", "race websocket", "race internal/poll", "race cmd/eddy/internal/load", "race rpc", "sim internal/sys/sim"}
 
 // holds reports whether the folder is one of patterns.
