@@ -9,6 +9,7 @@ import (
 	"time"
 
 	hessian2 "github.com/apache/dubbo-go-hessian2"
+	"github.com/apache/dubbo-go-hessian2/java_exception"
 
 	"dubbo.apache.org/dubbo-go/v3/client"
 	"dubbo.apache.org/dubbo-go/v3/common/constant"
@@ -63,6 +64,11 @@ func (*Users) Sum(_ context.Context, list []int64) (sum int64, err error) {
 // Tag attaches a word to its result, which is null.
 func (*Users) Tag(ctx context.Context, word string) (*User, error) {
 	return nil, rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word})
+}
+
+// TagError attaches a word to its error.
+func (*Users) TagError(ctx context.Context, word string) (*User, error) {
+	return nil, errors.Join(rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word}), errors.New("tagged"))
 }
 
 // Names returns how many names there are. dubbo-go's server has no way to make such a map; its client has.
@@ -239,8 +245,9 @@ func callGeneric(ctx context.Context, t *testing.T, addr string) {
 	if err := conn.CallUnary(ctx, []any{int64(7), "Ann"}, &u, "GetUser"); err != nil || u["name"] != "Ann" {
 		t.Errorf("by its filter: %v, %v", u, err)
 	}
-	if err := conn.CallUnary(ctx, []any{"Nothing", []string{}, []hessian2.Object{}}, &u, "$invoke"); err == nil || !strings.Contains(err.Error(), "no method") {
-		t.Errorf("no such method: %v", err)
+	err = conn.CallUnary(ctx, []any{"Nothing", []string{}, []hessian2.Object{}}, &u, "$invoke")
+	if e, ok := errors.AsType[*java_exception.DubboGenericException](err); !ok || e.ExceptionClass != "java.lang.RuntimeException" || !strings.Contains(e.ExceptionMessage, "no method") || e.DetailMessage != e.ExceptionClass+": "+e.ExceptionMessage {
+		t.Errorf("no such method: %T %v", err, err)
 	}
 }
 
@@ -260,7 +267,7 @@ func (resultFilter) OnResponse(_ context.Context, r result.Result, _ base.Invoke
 	return r
 }
 
-// callTagged: dubbo-go's client is given the attachments of a result.
+// callTagged: dubbo-go's client is given the attachments of a result, and an exception that has some.
 func callTagged(ctx context.Context, t *testing.T, addr string) {
 	t.Helper()
 	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithFilter("results"))
@@ -271,6 +278,10 @@ func callTagged(ctx context.Context, t *testing.T, addr string) {
 	if got := <-resultAttachments; got["word"] != "hello" {
 		t.Errorf("the attachments of a result: %v", got)
 	}
+	if err := conn.CallUnary(ctx, []any{"bye"}, &u, "TagError"); err == nil || !strings.Contains(err.Error(), "tagged") {
+		t.Errorf("an error with attachments: %v", err)
+	}
+	<-resultAttachments // none: dubbo-go's client reads those of an exception, and passes on the exception alone
 }
 
 // callTheirsGeneric: our client makes a generic call at dubbo-go's server and asks its $echo.
@@ -285,5 +296,10 @@ func callTheirsGeneric(t *testing.T, cl rpc.Caller) {
 	said, err := dubbo.Invoke[string](t.Context(), cl, key, "$echo", []any{"OK"}, rpc.CallMetadata(rpc.Pair{Key: "word", Value: "hello"}), rpc.CallTrailer(&attached))
 	if word, _ := attached.Get("word"); err != nil || said != "OK" || word != "hello" {
 		t.Errorf("%q, %v with %v", said, err, attached)
+	}
+	attached = nil
+	_, err = dubbo.Invoke[*User](t.Context(), cl, key, "GetUser", []any{int64(0), ""}, rpc.CallMetadata(rpc.Pair{Key: "word", Value: "bye"}), rpc.CallTrailer(&attached))
+	if word, _ := attached.Get("word"); !errors.Is(err, rpc.ErrApp) || word != "bye" {
+		t.Errorf("%v with %v", err, attached)
 	}
 }

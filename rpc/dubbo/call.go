@@ -40,7 +40,7 @@ func argument(v any) (value any, kind string) {
 // Invoke calls an operation of a service that has no .proto file, and returns its result. Arguments are values whose types
 // Java names alike, structs of RegisterClass, lists and maps of them; see Arg for the others. Resp is any for operations
 // without a result. With an *rpc.GRPCClient the call goes by Triple, with an *rpc.Client by the frame protocol or, if it has a
-// ClientFront, by the dubbo protocol. rpc.CallTrailer takes the attachments of the result: those that are strings.
+// ClientFront, by the dubbo protocol. rpc.CallTrailer takes the attachments of the result or the exception: those that are strings.
 //
 // Errors are those of rpc.Invoke. A result that is no Resp, or beyond the default Limits, is rpc.ErrResponse. The content type says hessian2;
 // rpc.CallSubtype("proto") is for servers that do not know that word.
@@ -75,8 +75,12 @@ func invokePlain(ctx context.Context, cl rpc.Caller, key rpc.Key, operation stri
 	if err != nil {
 		return err
 	}
+	trailer := rpc.TrailerOf(opts...)
 	body, err := rpc.Invoke[[]byte](ctx, cl, key, operation, req, append([]rpc.CallOption{rpc.CallCodec(rpc.CodecRaw)}, opts...)...)
 	if err != nil {
+		if trailer != nil {
+			*trailer = attachedTo(err, Limits{})
+		}
 		return err
 	}
 	if len(*body) == 0 {
@@ -89,7 +93,7 @@ func invokePlain(ctx context.Context, cl rpc.Caller, key rpc.Key, operation stri
 	if err == nil {
 		err = newReader(value).read(resp, Limits{})
 	}
-	if trailer := rpc.TrailerOf(opts...); trailer != nil && err == nil {
+	if trailer != nil && err == nil {
 		*trailer = attached
 	}
 	return wrongResult(err, key, operation)

@@ -43,6 +43,7 @@ func (o *operations) common() ([]rpc.Method, error) {
 		if err != nil {
 			return nil, err
 		}
+		m.generic = c.name != operationEcho
 		list = append(list, rpc.Raw(c.name, m.call))
 	}
 	return list, nil
