@@ -21,6 +21,7 @@ import (
 	"dubbo.apache.org/dubbo-go/v3/protocol/triple/triple_protocol"
 	"dubbo.apache.org/dubbo-go/v3/server"
 
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/dubbo"
 )
@@ -69,6 +70,15 @@ func (*Users) Tag(ctx context.Context, word string) (*User, error) {
 // TagError attaches a word to its error.
 func (*Users) TagError(ctx context.Context, word string) (*User, error) {
 	return nil, errors.Join(rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word}), errors.New("tagged"))
+}
+
+// notes are the words of Note.
+var notes = make(chan string, 1)
+
+// Note passes a word on.
+func (*Users) Note(_ context.Context, word string) (*User, error) {
+	notes <- word
+	return nil, nil
 }
 
 // Names returns how many names there are. dubbo-go's server has no way to make such a map; its client has.
@@ -215,6 +225,18 @@ func TestDubboGoServerHessian(t *testing.T) {
 	if st, ok := errors.AsType[*rpc.Status](err); !ok || st.Code != rpc.CodeUnknown || st.Message != "nobody has no number" {
 		t.Errorf("an error: %v", err)
 	}
+	callOneWay(t, cl)
+}
+
+// callOneWay: our client makes a one-way call at dubbo-go's server.
+func callOneWay(t *testing.T, cl rpc.Caller) {
+	t.Helper()
+	if err := dubbo.Send(t.Context(), cl, rpc.Key{Interface: userProvider}, "Note", []any{"hello"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Receive(t, "the note", notes); got != "hello" {
+		t.Errorf("a note %q", got)
+	}
 }
 
 // TestDubboGoServerProtocol: our client calls the same service by the dubbo protocol.
@@ -229,6 +251,7 @@ func TestDubboGoServerProtocol(t *testing.T) {
 		t.Errorf("an error: %v", err)
 	}
 	callTheirsGeneric(t, cl)
+	callOneWay(t, cl)
 }
 
 // callGeneric: dubbo-go's client calls ours without its classes, by generic calls that it makes itself and by those that its filter makes, and asks $echo
