@@ -64,6 +64,7 @@ type Error struct {
 	Status     frame.Status  // of the response; StatusOK if none came, and then Err says why
 	RetryAfter time.Duration // the server's advice, 0 = none
 	Message    string
+	Details    string // bytes that the server's method has added, such as the attachments of an exception, for packages that know them
 	Service    string // the key, group/interface:version
 	Method     string
 	Executed   Executed
@@ -72,7 +73,7 @@ type Error struct {
 
 // statusError returns the Error for a response with a status other than OK. BUSY and UNAVAILABLE mean "not executed".
 func statusError(e *frame.StatusError, service, method string) *Error {
-	err := &Error{Status: e.Status, RetryAfter: e.RetryAfter, Message: e.Message, Service: service, Method: method}
+	err := &Error{Status: e.Status, RetryAfter: e.RetryAfter, Message: e.Message, Details: e.Details, Service: service, Method: method}
 	if e.Status == frame.StatusBusy || e.Status == frame.StatusUnavailable {
 		err.Executed = ExecutedNo
 	}

@@ -56,6 +56,9 @@ func TestErrorText(t *testing.T) {
 			t.Errorf("%q, want %q", err, want)
 		}
 	}
+	if e := statusError(&frame.StatusError{Status: frame.StatusAppError, Details: "\x00\xff"}, "", ""); e.Details != "\x00\xff" {
+		t.Errorf("the details %q", e.Details)
+	}
 	if ExecutedNo.String() != "no" || ExecutedMaybe.String() != "maybe" || busy.Executed != ExecutedNo {
 		t.Error("executed", busy.Executed)
 	}

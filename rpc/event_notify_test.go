@@ -436,6 +436,10 @@ func TestReceivedAnswers(t *testing.T) {
 					return nil, errors.New("an error of the application")
 				case "status":
 					return nil, fmt.Errorf("why: %w", &frame.StatusError{Status: frame.StatusUnauthenticated, Message: "who are you"})
+				case "details":
+					return nil, &frame.StatusError{Status: frame.StatusAppError, Message: "no", Details: strings.Repeat("d", 992)}
+				case "more details":
+					return nil, &frame.StatusError{Status: frame.StatusAppError, Message: "none", Details: strings.Repeat("d", 991)}
 				case "wrong status":
 					return nil, &frame.StatusError{Status: frame.StatusGoAway}
 				case "panic":
@@ -459,12 +463,17 @@ func TestReceivedAnswers(t *testing.T) {
 				{"nothing", frame.StatusOK, ""},
 				{"error", frame.StatusAppError, "an error of the application"},
 				{"status", frame.StatusUnauthenticated, "who are you"},
+				{"details", frame.StatusAppError, "no" + strings.Repeat("d", 992)},
 				{"wrong status", frame.StatusInternal, "GOAWAY"},
 				{"panic", frame.StatusInternal, "panicked"},
 				{"large", frame.StatusTooLarge, "1001 bytes, limit 1000"},
 			} {
-				p.send(uint64(i+1), frame.Op(16+30*i), c.payload)
+				p.send(uint64(i+1), frame.Op(16+20*i), c.payload)
 				p.expect(uint64(i+1), c.status, c.want)
+			}
+			p.send(40, 16, "more details")
+			if _, _, got, err := p.response(); err != nil || !strings.HasSuffix(got, "none") {
+				t.Errorf("details beyond the limit: %q, %v", got, err)
 			}
 			if got := s.n.stats().Panics; got != 1 {
 				t.Errorf("%d panics", got)

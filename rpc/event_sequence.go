@@ -301,7 +301,10 @@ func (l *Link) answer(f *frame.Frame, payload []byte, err error) {
 	if err == nil {
 		msg = frame.AppendResponse(nil, f.ID, payload)
 	} else {
-		msg = frame.AppendError(nil, f.ID, toldStatus(err))
+		e := toldStatus(err)
+		if msg = frame.AppendError(nil, f.ID, e); len(msg) > frame.HeaderSize+l.n.o.maxPayload && e.Details != "" {
+			msg = frame.AppendError(nil, f.ID, &frame.StatusError{Status: e.Status, RetryAfter: e.RetryAfter, Message: e.Message})
+		}
 	}
 	if err := l.conn.Write(msg); err != nil && !errors.Is(err, eddy.ErrClosed) {
 		l.conn.CloseWith(eddy.CloseBackpressureLimit, err) // or its client would wait for ever

@@ -255,11 +255,22 @@ func isNil(resp any) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// told returns what a client is told of a method's error. Errors of other pools, servers and calls that the method has
-// met become APP_ERROR, unless a context ended. The client must not take them for the fate of its own request.
+// told returns what a client is told of a method's error, with the details that the error has for it.
 func told(err error) error {
-	if _, ok := errors.AsType[*frame.StatusError](err); ok {
-		return err
+	e := toldPlainly(err)
+	if d, ok := errors.AsType[payload.Detailed](err); ok {
+		detailed := *e
+		detailed.Details = d.Details()
+		return &detailed
+	}
+	return e
+}
+
+// toldPlainly is told without details. Errors of other pools, servers and calls that the method has
+// met become APP_ERROR, unless a context ended. The client must not take them for the fate of its own request.
+func toldPlainly(err error) *frame.StatusError {
+	if e, ok := errors.AsType[*frame.StatusError](err); ok {
+		return e
 	}
 	if s, ok := errors.AsType[*Status](err); ok {
 		return s.framed()

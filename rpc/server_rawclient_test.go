@@ -131,13 +131,21 @@ func (c *rawClient) expect(id uint64, status byte) string {
 	return a.message(c.t)
 }
 
-// message returns the message of an answer that is no OK.
+// message returns the message of an answer that is no OK, with the details if there are any.
 func (a rawAnswer) message(t testing.TB) string {
 	t.Helper()
-	if len(a.payload) < 6 || len(a.payload) != 6+int(binary.BigEndian.Uint16(a.payload[4:])) {
+	end := 6
+	if len(a.payload) >= 6 {
+		end += int(binary.BigEndian.Uint16(a.payload[4:]))
+	}
+	if len(a.payload) < end {
 		t.Fatalf("status %d with payload %X", a.status, a.payload)
 	}
-	return string(a.payload[6:])
+	message, details := string(a.payload[6:end]), string(a.payload[end:])
+	if details != "" {
+		message += "|" + details
+	}
+	return message
 }
 
 // retryAfter returns the advice of an answer that is no OK, in ms.

@@ -40,6 +40,9 @@ func greeter(t testing.TB, key string) *Service {
 		Raw("Status", func(context.Context, []byte) ([]byte, error) {
 			return nil, &frame.StatusError{Status: frame.StatusUnauthenticated, Message: "who are you"}
 		}),
+		Raw("Details", func(context.Context, []byte) ([]byte, error) {
+			return nil, fmt.Errorf("why: %w", detailed{&frame.StatusError{Status: frame.StatusUnauthenticated, Message: "who are you", Details: "old"}})
+		}),
 		Raw("Other", func(context.Context, []byte) ([]byte, error) {
 			return nil, fmt.Errorf("asking another server: %w", executor.ErrRejected)
 		}),
@@ -52,6 +55,12 @@ func greeter(t testing.TB, key string) *Service {
 		}),
 	)
 }
+
+// detailed is an error with details, as package dubbo has them.
+type detailed struct{ error }
+
+func (d detailed) Unwrap() error { return d.error }
+func (detailed) Details() string { return "\x00\xff" }
 
 // TestCalls: the bytes of calls and of their answers, on a pool and on the loop.
 func TestCalls(t *testing.T) {
@@ -93,6 +102,7 @@ func TestCalls(t *testing.T) {
 				{"no key", 1, "test", "Hello", "", "rpc: service key", badRequestStatus},
 				{"codec 3", 3, rawKey, "Hello", "", "rpc: the codec of the prefix is unknown", badRequestStatus},
 				{"a status", 0, rawKey, "Status", "", "who are you", 10},
+				{"details", 0, rawKey, "Details", "", "who are you|\x00\xff", 10},
 				{"somebody else's BUSY", 0, rawKey, "Other", "", "asking another server", appError},
 				{"somebody else's deadline", 0, rawKey, "Late", "", "asking another server", deadlineExceeded},
 				{"given up", 0, rawKey, "GaveUp", "", "context canceled", canceled},

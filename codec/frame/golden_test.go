@@ -118,7 +118,7 @@ func TestResponseVectors(t *testing.T) {
 				}
 				return
 			}
-			want := StatusError{status, time.Duration(v.number(t, "retry")) * time.Millisecond, v.fields["message"]}
+			want := StatusError{status, time.Duration(v.number(t, "retry")) * time.Millisecond, v.fields["message"], string(unhex(t, v.fields["details"]))}
 			if got := AppendError(nil, id, &want); !bytes.Equal(got, v.frame) {
 				t.Errorf("encoded\n%X, want\n%X", got, v.frame)
 			}
@@ -192,7 +192,7 @@ func TestErrorMessages(t *testing.T) {
 			t.Errorf("%v is %d ms, want %d", d, got, want)
 		}
 	}
-	for _, p := range []string{"", "12345", "\x00\x00\x00\x00\x00\x01", "\x00\x00\x00\x00\x00\x00x", "\x00\x00\x00\x00\x00\x01\xff"} {
+	for _, p := range []string{"", "12345", "\x00\x00\x00\x00\x00\x01", "\x00\x00\x00\x00\x00\x02x", "\x00\x00\x00\x00\x00\x01\xff"} {
 		f := &Frame{Code: uint8(StatusBusy), Payload: []byte(p)}
 		if _, ok := f.Err().(*StatusError); ok || f.Err() == nil {
 			t.Errorf("the payload %q is taken for an error: %v", p, f.Err())

@@ -196,6 +196,9 @@ func (s *Server) answer(f *Frame, _ any, err error) any {
 	}
 	if err != nil {
 		e := s.status(err)
+		if e.Details != "" && errorHead+len(message(e.Message))+len(e.Details) > s.o.MaxPayload {
+			e.Details = ""
+		}
 		s.answered.of(e.Status).Add(1)
 		return f.encodedError(f.ID, &e)
 	}

@@ -125,6 +125,10 @@ func (r *rig) handle(ctx context.Context, f *Frame) ([]byte, error) {
 		return nil, fmt.Errorf("wrapped: %w", &StatusError{Status: Status(s), RetryAfter: 1500 * time.Millisecond, Message: "as asked"})
 	case "error":
 		return nil, errors.New("my error")
+	case "details":
+		var n int
+		fmt.Sscan(rest, &n)
+		return nil, &StatusError{Status: StatusAppError, Message: "no", Details: strings.Repeat("d", n)}
 	case "panic":
 		panic("secret")
 	case "big":
@@ -211,10 +215,17 @@ func (c *raw) read() answer {
 	}
 	a := answer{binary.BigEndian.Uint64(h[3:]), h[11], string(p)}
 	if a.status != 0 {
-		if len(p) < 6 || int(binary.BigEndian.Uint16(p[4:])) != len(p)-6 {
+		end := 6
+		if len(p) >= 6 {
+			end += int(binary.BigEndian.Uint16(p[4:]))
+		}
+		if len(p) < end {
 			c.t.Fatalf("status %d with %X", a.status, p)
 		}
-		a.payload = fmt.Sprintf("%d %s", binary.BigEndian.Uint32(p), p[6:])
+		a.payload = fmt.Sprintf("%d %s", binary.BigEndian.Uint32(p), p[6:end])
+		if details := p[end:]; len(details) > 0 {
+			a.payload += "|" + string(details)
+		}
 	}
 	return a
 }
@@ -303,6 +314,8 @@ func TestOperations(t *testing.T) {
 		{2, "big 1000", 0, strings.Repeat("b", 1000)},
 		{2, "big 1001", 9, "0 response of 1001 bytes, limit 1000"},
 		{2, "error", 3, "0 my error"},
+		{2, "details 992", 3, "0 no|" + strings.Repeat("d", 992)},
+		{2, "details 993", 3, "0 no"},
 		{2, "panic", 4, "0 the handler panicked"},
 		{2, "status 1", 1, "1500 as asked"},
 		{2, "status 10", 10, "1500 as asked"},

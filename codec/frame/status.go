@@ -52,6 +52,7 @@ type StatusError struct {
 	Status     Status
 	RetryAfter time.Duration // advice, in milliseconds on the wire; 0 = none
 	Message    string
+	Details    string // bytes of the application for its client, behind the message; a Server leaves them out beyond Options.MaxPayload
 }
 
 // Error implements error.
@@ -76,10 +77,10 @@ const maxMessage = 1 << 10
 // the message cut to 1 KiB.
 func AppendError(dst []byte, id uint64, e *StatusError) []byte {
 	m := message(e.Message)
-	dst = AppendHeader(dst, id, uint8(e.Status), errorHead+len(m))
+	dst = AppendHeader(dst, id, uint8(e.Status), errorHead+len(m)+len(e.Details))
 	dst = binary.BigEndian.AppendUint32(dst, retryMillis(e.RetryAfter))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(m)))
-	return append(dst, m...)
+	return append(append(dst, m...), e.Details...)
 }
 
 // Refuse returns the answer BUSY to a client whose connection is not taken. Set it as eddy.Admission.Busy, with
@@ -117,12 +118,17 @@ func (f *Frame) Err() error {
 		return nil
 	}
 	p := f.Payload
-	if len(p) < errorHead || len(p) != errorHead+int(binary.BigEndian.Uint16(p[4:])) || !utf8.Valid(p[errorHead:]) {
+	end := errorHead
+	if len(p) >= errorHead {
+		end += int(binary.BigEndian.Uint16(p[4:]))
+	}
+	if len(p) < end || !utf8.Valid(p[errorHead:end]) {
 		return fmt.Errorf("%w: %v with %d bytes", errErrorPayload, f.Status(), len(p))
 	}
 	return &StatusError{
 		Status:     f.Status(),
 		RetryAfter: time.Duration(binary.BigEndian.Uint32(p)) * time.Millisecond,
-		Message:    string(p[errorHead:]),
+		Message:    string(p[errorHead:end]),
+		Details:    string(p[end:]),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	hessian2 "github.com/apache/dubbo-go-hessian2"
+	"github.com/apache/dubbo-go-hessian2/java_exception"
 
 	"dubbo.apache.org/dubbo-go/v3/client"
 	"dubbo.apache.org/dubbo-go/v3/common/constant"
@@ -20,6 +21,7 @@ import (
 	"dubbo.apache.org/dubbo-go/v3/protocol/triple/triple_protocol"
 	"dubbo.apache.org/dubbo-go/v3/server"
 
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/dubbo"
 )
@@ -63,6 +65,20 @@ func (*Users) Sum(_ context.Context, list []int64) (sum int64, err error) {
 // Tag attaches a word to its result, which is null.
 func (*Users) Tag(ctx context.Context, word string) (*User, error) {
 	return nil, rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word})
+}
+
+// TagError attaches a word to its error.
+func (*Users) TagError(ctx context.Context, word string) (*User, error) {
+	return nil, errors.Join(rpc.SetTrailer(ctx, rpc.Pair{Key: "word", Value: word}), errors.New("tagged"))
+}
+
+// notes are the words of Note.
+var notes = make(chan string, 1)
+
+// Note passes a word on.
+func (*Users) Note(_ context.Context, word string) (*User, error) {
+	notes <- word
+	return nil, nil
 }
 
 // Names returns how many names there are. dubbo-go's server has no way to make such a map; its client has.
@@ -209,6 +225,18 @@ func TestDubboGoServerHessian(t *testing.T) {
 	if st, ok := errors.AsType[*rpc.Status](err); !ok || st.Code != rpc.CodeUnknown || st.Message != "nobody has no number" {
 		t.Errorf("an error: %v", err)
 	}
+	callOneWay(t, cl)
+}
+
+// callOneWay: our client makes a one-way call at dubbo-go's server.
+func callOneWay(t *testing.T, cl rpc.Caller) {
+	t.Helper()
+	if err := dubbo.Send(t.Context(), cl, rpc.Key{Interface: userProvider}, "Note", []any{"hello"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Receive(t, "the note", notes); got != "hello" {
+		t.Errorf("a note %q", got)
+	}
 }
 
 // TestDubboGoServerProtocol: our client calls the same service by the dubbo protocol.
@@ -223,6 +251,7 @@ func TestDubboGoServerProtocol(t *testing.T) {
 		t.Errorf("an error: %v", err)
 	}
 	callTheirsGeneric(t, cl)
+	callOneWay(t, cl)
 }
 
 // callGeneric: dubbo-go's client calls ours without its classes, by generic calls that it makes itself and by those that its filter makes, and asks $echo
@@ -239,8 +268,9 @@ func callGeneric(ctx context.Context, t *testing.T, addr string) {
 	if err := conn.CallUnary(ctx, []any{int64(7), "Ann"}, &u, "GetUser"); err != nil || u["name"] != "Ann" {
 		t.Errorf("by its filter: %v, %v", u, err)
 	}
-	if err := conn.CallUnary(ctx, []any{"Nothing", []string{}, []hessian2.Object{}}, &u, "$invoke"); err == nil || !strings.Contains(err.Error(), "no method") {
-		t.Errorf("no such method: %v", err)
+	err = conn.CallUnary(ctx, []any{"Nothing", []string{}, []hessian2.Object{}}, &u, "$invoke")
+	if e, ok := errors.AsType[*java_exception.DubboGenericException](err); !ok || e.ExceptionClass != "java.lang.RuntimeException" || !strings.Contains(e.ExceptionMessage, "no method") || e.DetailMessage != e.ExceptionClass+": "+e.ExceptionMessage {
+		t.Errorf("no such method: %T %v", err, err)
 	}
 }
 
@@ -260,7 +290,7 @@ func (resultFilter) OnResponse(_ context.Context, r result.Result, _ base.Invoke
 	return r
 }
 
-// callTagged: dubbo-go's client is given the attachments of a result.
+// callTagged: dubbo-go's client is given the attachments of a result, and an exception that has some.
 func callTagged(ctx context.Context, t *testing.T, addr string) {
 	t.Helper()
 	conn := dialUsers(t, "dubbo://"+addr, client.WithProtocolDubbo(), client.WithFilter("results"))
@@ -271,6 +301,10 @@ func callTagged(ctx context.Context, t *testing.T, addr string) {
 	if got := <-resultAttachments; got["word"] != "hello" {
 		t.Errorf("the attachments of a result: %v", got)
 	}
+	if err := conn.CallUnary(ctx, []any{"bye"}, &u, "TagError"); err == nil || !strings.Contains(err.Error(), "tagged") {
+		t.Errorf("an error with attachments: %v", err)
+	}
+	<-resultAttachments // none: dubbo-go's client reads those of an exception, and passes on the exception alone
 }
 
 // callTheirsGeneric: our client makes a generic call at dubbo-go's server and asks its $echo.
@@ -285,5 +319,10 @@ func callTheirsGeneric(t *testing.T, cl rpc.Caller) {
 	said, err := dubbo.Invoke[string](t.Context(), cl, key, "$echo", []any{"OK"}, rpc.CallMetadata(rpc.Pair{Key: "word", Value: "hello"}), rpc.CallTrailer(&attached))
 	if word, _ := attached.Get("word"); err != nil || said != "OK" || word != "hello" {
 		t.Errorf("%q, %v with %v", said, err, attached)
+	}
+	attached = nil
+	_, err = dubbo.Invoke[*User](t.Context(), cl, key, "GetUser", []any{int64(0), ""}, rpc.CallMetadata(rpc.Pair{Key: "word", Value: "bye"}), rpc.CallTrailer(&attached))
+	if word, _ := attached.Get("word"); !errors.Is(err, rpc.ErrApp) || word != "bye" {
+		t.Errorf("%v with %v", err, attached)
 	}
 }

@@ -91,6 +91,8 @@ func TestJavaClient(t *testing.T) {
 		"half 20 1.75",
 		"getUser 20 java.lang.RuntimeException: nobody has no number",
 		"nothing 60 ",
+		"$invoke 20 java.lang.RuntimeException: nobody has no number of java.lang.RuntimeException, nobody has no number",
+		"tagError 20 java.lang.RuntimeException: tagged with {word=bye}",
 	} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {
 			t.Errorf("line %d: want %q in\n%s", i+1, want, out)
@@ -127,6 +129,11 @@ func TestJavaServer(t *testing.T) {
 		t.Errorf("an error: %v", err)
 	}
 	key := rpc.Key{Interface: userProvider}
+	var attached rpc.Metadata
+	_, err = dubbo.Invoke[any](t.Context(), cl, key, "nothing", nil, rpc.CallTrailer(&attached))
+	if word, _ := attached.Get("word"); !errors.Is(err, rpc.ErrApp) || !strings.HasSuffix(err.Error(), "java.lang.NoSuchMethodException: nothing") || word != "bye" {
+		t.Errorf("an exception: %v with %v", err, attached)
+	}
 	want := User{1 << 50, strings.Repeat("Ünal 😀 ", 20_000), nil}
 	if got, err := dubbo.Invoke[*User](t.Context(), cl, key, "same", []any{&want}); err != nil || got.ID != want.ID || got.Name != want.Name || len(got.Tags) > 0 {
 		t.Errorf("a large user: %v", err)

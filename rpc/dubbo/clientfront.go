@@ -147,14 +147,25 @@ func (h *clientFront) response(p packet) []byte {
 		case answerValue + attached, answerNull + attached:
 			return frame.AppendResponse(nil, p.id, append([]byte{answerMark, kind - attached}, p.body[1:]...))
 		case answerException, answerException + attached:
-			class, message, err := hessian.Exception(p.body[1:], h.o.Limits)
-			if text = class + ": " + message; err != nil {
-				text = err.Error()
-			}
-			return frame.AppendError(nil, p.id, &frame.StatusError{Status: frame.StatusAppError, Message: text})
+			return frame.AppendError(nil, p.id, h.thrown(p.body[1:], kind >= attached))
 		default:
 			text = fmt.Sprintf("an answer of the kind %#02x", p.body[0])
 		}
 	}
 	return frame.AppendError(nil, p.id, &frame.StatusError{Status: frame.StatusInternal, Message: text})
+}
+
+// thrown returns what a caller is told of an exception, with attachments behind it if follows.
+func (h *clientFront) thrown(b []byte, follows bool) *frame.StatusError {
+	e := &frame.StatusError{Status: frame.StatusAppError}
+	t, rest, err := hessian.Exception(b, h.o.Limits)
+	if err != nil {
+		e.Message = err.Error()
+		return e
+	}
+	e.Message = t.Class + ": " + t.Message
+	if follows {
+		e.Details = string(append(thrownHead(t.Generic), rest...))
+	}
+	return e
 }

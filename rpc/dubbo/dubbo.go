@@ -78,10 +78,11 @@ func lower(name string) string {
 
 // A method is one operation of a service.
 type method struct {
-	name   string
-	fn     reflect.Value
-	in     []reflect.Type
-	limits Limits
+	name    string
+	fn      reflect.Value
+	in      []reflect.Type
+	limits  Limits
+	generic bool // it makes generic calls
 }
 
 func newMethod(name string, fn reflect.Value, l Limits) (*method, error) {
@@ -109,18 +110,22 @@ func (m *method) call(ctx context.Context, body []byte) ([]byte, error) {
 	if err := read(body, in[1:]); err != nil {
 		return nil, rpc.Statusf(rpc.CodeInvalidArgument, "%s: %v", m.name, err)
 	}
-	result, err := m.run(in)
-	if err != nil {
-		return nil, err
-	}
 	answer := wrapper{serialization: serialization}
-	if err := answer.add(result); err != nil {
-		return nil, fmt.Errorf("dubbo: the result of %s: %w", m.name, err)
+	result, err := m.run(in)
+	if err == nil {
+		if err = answer.add(result); err != nil {
+			err = fmt.Errorf("dubbo: the result of %s: %w", m.name, err)
+		}
 	}
-	if plain {
-		return attached.follow(answer.values[0]), nil
+	switch {
+	case !plain && err != nil:
+		return nil, err
+	case !plain:
+		return answer.append(nil), nil
+	case err != nil:
+		return nil, attached.failed(err, m.generic)
 	}
-	return answer.append(nil), nil
+	return attached.follow(answer.values[0]), nil
 }
 
 // variables are what a call gives the method: ctx, and the arguments, which are zero.

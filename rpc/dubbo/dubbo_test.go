@@ -200,6 +200,40 @@ func testCalls(t *testing.T, cl rpc.Caller) {
 	}
 }
 
+// board is a service whose operation has no result.
+type board struct{ notes chan string }
+
+func (b board) Note(ctx context.Context, u *User, more string) error {
+	tenant, _ := rpc.CallFrom(ctx).Metadata.Get("tenant")
+	b.notes <- u.Name + more + tenant
+	return errors.New("nobody is told")
+}
+
+// TestSend: a one-way call arrives by each protocol, and its error does not come back. Arguments that are none are an error at once.
+func TestSend(t *testing.T) {
+	b, k, ctx := board{make(chan string, 1)}, rpc.Key{Interface: "org.example.Board", Group: "g"}, testkit.Context(t)
+	svc, err := NewService(k, b, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startWith(t, Limits{}, nil, svc)
+	for name, cl := range map[string]rpc.Caller{"Triple": p.grpc, "frames": p.frames, "dubbo": p.dubbo} {
+		if err := Send(ctx, cl, k, "note", []any{ann, " by " + name}, rpc.CallMetadata(rpc.Pair{Key: "tenant", Value: "@x"})); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got, want := testkit.Receive(t, "the note", b.notes), ann.Name+" by "+name+"@x"; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		if err := Send(ctx, cl, k, "note", []any{ann, func() {}}); err == nil || !strings.Contains(err.Error(), "argument 2 of note") {
+			t.Errorf("%s: an argument that is none: %v", name, err)
+		}
+		if err := Send(ctx, cl, rpc.Key{}, "note", []any{ann, ""}); err == nil || !strings.Contains(err.Error(), "the interface is empty") {
+			t.Errorf("%s: no key: %v", name, err)
+		}
+	}
+}
+
 // named is a class that says its own name, by a method that a nil pointer does not have.
 type named struct{ Name string }
 

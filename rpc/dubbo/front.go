@@ -271,12 +271,12 @@ func appendAnswer(dst []byte, f *frame.Frame) []byte {
 		return finish(append(dst, null), at)
 	}
 	err := f.Err()
-	text := err.Error()
+	text, details := err.Error(), ""
 	if e, ok := errors.AsType[*frame.StatusError](err); ok {
-		text = e.Message
+		text, details = e.Message, e.Details
 	}
 	if f.Status() == frame.StatusAppError {
-		return appendException(dst, f.ID^topBit, text)
+		return appendException(dst, f.ID^topBit, text, details)
 	}
 	return appendRefusal(dst, f.ID^topBit, cmp.Or(statuses[f.Status()], statusServerError), cmp.Or(text, f.Status().String()))
 }

@@ -498,7 +498,8 @@ func FuzzPackets(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add(appendException(nil, 7, "text"))
+	f.Add(appendException(nil, 7, "text", ""))
+	f.Add(appendException(nil, 7, "text", "\x40\x01H\x01a\x011Z"))
 	f.Add(packetOf(0xe2, 0, 5, "N"))
 	f.Add(packetOf(0x02, 20, 5, "\x94\x01xH\x01a\x01bZ"))
 	server, client := &serverFront{Options{}.withDefaults()}, &clientFront{Options{}.withDefaults()}

@@ -43,6 +43,7 @@ func (o *operations) common() ([]rpc.Method, error) {
 		if err != nil {
 			return nil, err
 		}
+		m.generic = c.name != operationEcho
 		list = append(list, rpc.Raw(c.name, m.call))
 	}
 	return list, nil
@@ -79,7 +80,8 @@ func (o *operations) invoke(ctx context.Context, name string, _ any, args []any)
 }
 
 // InvokeGeneric is Invoke for programs that have no structs for the classes of the server: objects are maps of their fields, and say by the key "class" which
-// class they are. types are Java's names of the operation's parameters; servers in Go do not need them.
+// class they are. types are Java's names of the operation's parameters; servers in Go do not need them. A GenericException is the error of Invoke with the class
+// and the text that it names.
 func InvokeGeneric[Resp any](ctx context.Context, cl rpc.Caller, key rpc.Key, operation string, types []string, args []any, opts ...rpc.CallOption) (Resp, error) {
 	list := make([]hessian2.Object, len(args)) // Java's Object[]; []any is a List
 	for i, v := range args {

@@ -152,8 +152,11 @@ func TestGenericErrors(t *testing.T) {
 	if _, err := InvokeGeneric[any](ctx, clients["Triple"], k, "describe", nil, []any{self, nil}); rpc.CodeOf(err) != rpc.CodeInvalidArgument || !strings.Contains(err.Error(), "more than Limits.Depth levels") {
 		t.Errorf("a map within itself: %.300v", err)
 	}
-	if _, err := InvokeGeneric[any](ctx, clients["dubbo"], k, "fail", nil, nil); !errors.Is(err, rpc.ErrApp) || !strings.Contains(err.Error(), "java.lang.RuntimeException: no such day") {
-		t.Errorf("a method's error by the dubbo protocol: %v", err)
+	ordinary := map[string]string{"frames": "rpc: g/org.example.Staff:1 $invoke: APP_ERROR: no such day", "dubbo": "rpc: g/org.example.Staff:1 $invoke: APP_ERROR: java.lang.RuntimeException: no such day"}
+	for name, want := range ordinary {
+		if _, err := InvokeGeneric[any](ctx, clients[name], k, "fail", nil, nil); !errors.Is(err, rpc.ErrApp) || err.Error() != want {
+			t.Errorf("a method's error by %s: %v, want %s", name, err, want)
+		}
 	}
 }
 
@@ -186,6 +189,8 @@ func TestGenericPackets(t *testing.T) {
 		{"an echo", head("$echo", "\x12Ljava/lang/Object;") + short("OK") + "HZ", `0x2 20 0x9 "\x91\x02OKN"`},
 		{"a generic call", head("$invoke", three) + short("any") + "\x71\x07[string\x10java.lang.Object" + "\x71\x07[object" + short("hello") + attached, `0x2 20 0x9 "\x91\x05helloN"`},
 		{"a generic call without arguments", head("$invoke", three) + short("ping") + "\x70\x07[string" + "\x70\x07[object" + attached, `0x2 20 0x9 "\x92N"`},
+		{"a generic call that fails", head("$invoke", three) + short("nothing") + "NN" + attached, `0x2 20 0x9 "\x90C0.com.alibaba.dubbo.rpc.service.GenericException`},
+		{"another call that fails", head("getUser", "\x01J") + "\xed" + attached, `0x2 20 0x9 "\x90C\x1ajava.lang.RuntimeException`},
 		{"a generic call of nulls", head("$invoke", three) + short("ping") + "NN" + attached, `0x2 20 0x9 "\x92N"`},
 		{"a generic call with a map", head("$invoke", three) + short("rename") + "\x72\x07[string\x10org.example.User\x10java.lang.String" + "\x72\x07[object" + "M\x11java.util.HashMap\x05class\x10org.example.User\x04name\x01aZ\x01b" + attached, `0x2 20 0x9 "\x91H`},
 	} {

@@ -66,15 +66,29 @@ func encodeTo(e *hessian2.Encoder, v any) (err error) {
 	return nil
 }
 
-// appendException appends an answer that is an exception. Java knows RuntimeException where it does not know better.
-func appendException(dst []byte, id uint64, text string) []byte {
-	b, err := encode(java_exception.NewRuntimeException(text))
+// runtimeException is the class of an exception that Java knows where it does not know better.
+const runtimeException = "java.lang.RuntimeException"
+
+// appendException appends an answer that is an exception, in the form that a generic call expects if details say so.
+func appendException(dst []byte, id uint64, text, details string) []byte {
+	generic, follows, _ := splitThrown(details)
+	e := java_exception.Throwabler(java_exception.NewRuntimeException(text))
+	if generic {
+		g := java_exception.NewDubboGenericException(runtimeException, text)
+		g.DetailMessage, g.StackTrace = runtimeException+": "+text, []java_exception.StackTraceElement{}
+		e = g
+	}
+	b, err := encode(e)
 	if err != nil { // no such exception fails
 		return appendRefusal(dst, id, statusServerError, text)
 	}
+	kind := byte(answerException)
+	if follows != "" {
+		kind += attached
+	}
 	at := len(dst)
-	dst = append(append(appendHeader(dst, 0, statusOK, id), codeInt+answerException), b...)
-	return finish(append(dst, null), at)
+	dst = append(append(appendHeader(dst, 0, statusOK, id), codeInt+kind), b...)
+	return finish(append(append(dst, follows...), null), at)
 }
 
 // decode reads one value into dst, a pointer.

@@ -1,3 +1,4 @@
+import com.alibaba.dubbo.rpc.service.GenericException;
 import com.caucho.hessian.io.Hessian2Input;
 import com.caucho.hessian.io.Hessian2Output;
 import java.io.ByteArrayInputStream;
@@ -84,6 +85,8 @@ public class Peer {
             invoke(in, out, 9, "half", "D", 3.5);
             invoke(in, out, 10, "getUser", "JLjava/lang/String;", 0L, "");
             invoke(in, out, 11, "nothing", "");
+            invoke(in, out, 12, "$invoke", "Ljava/lang/String;[Ljava/lang/String;[Ljava/lang/Object;", "getUser", new String[] {"long", "java.lang.String"}, new Object[] {0L, ""});
+            invoke(in, out, 13, "tagError", "Ljava/lang/String;", "bye");
         }
     }
 
@@ -106,9 +109,12 @@ public class Peer {
         } else if (p.status != OK) {
             text += p.values.readString();
         } else {
-            int kind = p.values.readInt() % 3; // from 3 on with attachments
-            Object v = kind == 2 ? null : p.values.readObject();
-            if (v instanceof Throwable) {
+            int kind = p.values.readInt(); // from 3 on with attachments
+            Object v = kind % 3 == 2 ? null : p.values.readObject();
+            if (v instanceof GenericException) {
+                GenericException e = (GenericException) v;
+                text += e.getMessage() + " of " + e.getExceptionClass() + ", " + e.getExceptionMessage();
+            } else if (v instanceof Throwable) {
                 text += v.getClass().getName() + ": " + ((Throwable) v).getMessage();
             } else if (v instanceof byte[]) {
                 text += java.util.Arrays.toString((byte[]) v);
@@ -116,6 +122,9 @@ public class Peer {
                 text += ((Date) v).getTime();
             } else {
                 text += v;
+            }
+            if (kind >= 3) {
+                text += " with " + p.values.readObject();
             }
         }
         System.out.println(text.length() > 200 ? text.length() + " characters" : text);
@@ -158,9 +167,12 @@ public class Peer {
         }
         Object result = result(method, args);
         send(out, 0, OK, p.id, values -> {
-            values.writeInt(result instanceof Throwable ? 0 : result == null ? 2 : 1);
+            values.writeInt(result instanceof Throwable ? 3 : result == null ? 2 : 1);
             if (result != null) {
                 values.writeObject(result);
+            }
+            if (result instanceof Throwable) {
+                values.writeObject(new HashMap<>(Map.of("word", "bye")));
             }
         });
     }

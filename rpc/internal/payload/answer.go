@@ -9,3 +9,9 @@ type Answer[P any] interface {
 	SendHeader(pairs []P) error
 	SetTrailer(pairs []P) error
 }
+
+// Detailed is an error with the details of the response that tells it, frame.StatusError.Details.
+type Detailed interface {
+	error
+	Details() string
+}

@@ -115,6 +115,7 @@ type walker struct {
 	b       []byte
 	at      int
 	limits  Limits
+	skips   bool // nobody decodes the values: what the decoder knows of their types does not matter
 	values  int
 	lists   int // and references
 	work    int // visits to lists

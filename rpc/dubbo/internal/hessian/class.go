@@ -61,9 +61,11 @@ func (w *walker) class(at int) (c class, err error) {
 			return c, fail(at, "class %.100q is defined a second time", string(w.in(c.name)))
 		}
 	}
-	s, err := shapeOf(w.b[from:w.at], w.in(c.name))
-	if err != nil {
-		return c, fail(at, "%v", err)
+	var s *shape
+	if !w.skips {
+		if s, err = shapeOf(w.b[from:w.at], w.in(c.name)); err != nil {
+			return c, fail(at, "%v", err)
+		}
 	}
 	if c.fields, err = w.count("fields"); err != nil {
 		return c, err
@@ -83,7 +85,7 @@ func (w *walker) class(at int) (c class, err error) {
 			thrown++
 		}
 	}
-	if s == nil && thrown == 4 {
+	if s == nil && thrown == 4 && !w.skips {
 		if !w.limits.Exceptions || !exceptions.admit(w.in(c.name), mostExceptions) {
 			return c, fail(at, "class %.100q is an exception that is not registered", string(w.in(c.name)))
 		}
@@ -170,11 +172,15 @@ func (w *walker) name() (span, error) {
 func (w *walker) listType() (collection bool, err error) {
 	at := w.at
 	if at < len(w.b) && !isText(w.b[at]) {
+		if w.skips {
+			_, err := w.count("the type")
+			return false, err
+		}
 		_, err := w.typeNumber(toList)
 		return false, err
 	}
 	text, err := w.name()
-	if err != nil {
+	if err != nil || w.skips {
 		return false, err
 	}
 	name := w.in(text)
@@ -204,7 +210,7 @@ func (w *walker) listType() (collection bool, err error) {
 // mapType takes the type of a map, and reports whether the decoder makes a struct of the map. The decoder does not keep the
 // types of maps in fields of Go map types.
 func (w *walker) mapType(kept bool) (fields bool, err error) {
-	at := w.at
+	at, kept := w.at, kept && !w.skips
 	if at < len(w.b) && !isText(w.b[at]) {
 		if kept {
 			n, err := w.typeNumber(toMap)

@@ -2,6 +2,7 @@ package hessian
 
 import (
 	"bytes"
+	"slices"
 
 	hessian2 "github.com/apache/dubbo-go-hessian2"
 )
@@ -81,43 +82,58 @@ func Strings(b []byte, l Limits, yield func(key, value string)) error {
 	return nil
 }
 
-// Exception returns the class and the message of an exception, without decoding it: the class need not be registered. The
-// message is "" if it stands behind a field that Check does not let pass.
-func Exception(b []byte, l Limits) (class, message string, err error) {
-	w := walker{b: b, limits: l.WithDefaults()}
+// Thrown is what an exception says.
+type Thrown struct {
+	Class, Message string
+	Generic        bool // Class and Message are those of the exception that a GenericException stands for
+}
+
+// generics are the classes of an exception that answers a generic call. Their fields have the class and the message of what was thrown.
+var generics = []string{"com.alibaba.dubbo.rpc.service.GenericException", "org.apache.dubbo.rpc.service.GenericException"}
+
+// Exception returns what an exception says and the bytes behind it, without decoding it: the class need not be registered. An object with a value that
+// the limits do not let pass has no message, and there are no bytes behind it.
+func Exception(b []byte, l Limits) (t Thrown, rest []byte, err error) {
+	w := walker{b: b, limits: l.WithDefaults(), skips: true}
 	if tag, err := w.byte(); err != nil || tag != 'C' {
-		return "", "", fail(0, "no exception: the definition of a class is missing")
+		return t, nil, fail(0, "no exception: the definition of a class is missing")
 	}
-	if class, b, err = Text(b[1:]); err != nil {
-		return "", "", err
+	if t.Class, rest, err = Text(b[1:]); err != nil {
+		return t, nil, err
 	}
-	w.b, w.at = b, 0
+	w.at = len(b) - len(rest)
 	n, err := w.count("fields")
 	if err != nil {
-		return "", "", err
+		return t, nil, err
 	}
 	if n > w.limits.Fields {
-		return "", "", exceeded(0, "fields of a class", "Fields", w.limits.Fields)
+		return t, nil, exceeded(0, "fields of a class", "Fields", w.limits.Fields)
 	}
-	at := -1
-	for i := range n {
+	names := make([]string, n)
+	for i := range names {
 		field, err := w.name()
 		if err != nil {
-			return "", "", err
+			return t, nil, err
 		}
-		if string(w.in(field)) == "detailMessage" {
-			at = i
-		}
+		names[i] = string(w.in(field))
 	}
 	if tag, err := w.byte(); err != nil || tag != 0x60 {
-		return "", "", fail(w.at, "no exception: the object of the class is missing")
+		return t, nil, fail(w.at, "no exception: the object of the class is missing")
 	}
-	if at < 0 {
-		return class, "", nil
+	w.classes, w.refs = append(w.classes, class{fields: n}), append(w.refs, toObject)
+	texts := map[string]string{}
+	for _, name := range names {
+		from := w.at
+		if err := w.walk(); err != nil {
+			return t, nil, nil //nolint:nilerr // the class is known
+		}
+		if text, _, err := Text(b[from:w.at]); err == nil { // null is no text
+			texts[name] = text
+		}
 	}
-	if b, err = Check(b[w.at:], at, l); err != nil {
-		return class, "", nil
+	t.Message = texts["detailMessage"]
+	if thrown := texts["exceptionClass"]; thrown != "" && slices.Contains(generics, t.Class) {
+		t = Thrown{Class: thrown, Message: texts["exceptionMessage"], Generic: true}
 	}
-	message, _, _ = Text(b) // null is no message
-	return class, message, nil
+	return t, b[w.at:], nil
 }
