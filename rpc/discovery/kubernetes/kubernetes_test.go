@@ -265,6 +265,7 @@ func TestGone(t *testing.T) {
 	s.do(func() { s.slices, s.version = []string{sliceOf("b", 1, ready("10.0.0.2"))}, 300 })
 	s.send(t, `{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version"}}`)
 	w.wants(t, "10.0.0.2:20002")
+	testkit.Eventually(t, "the next watch", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.watches) == 2 && len(s.events) == 1 })
 	s.do(func() { s.gone, s.slices = true, []string{sliceOf("c", 1, ready("10.0.0.3"))} })
 	s.send(t, "")
 	w.wants(t, "10.0.0.3:20002")
