@@ -156,7 +156,7 @@ func (t *tunnel) held() bool { return t.later || t.toldFull || t.paused.Load() }
 // decode decodes what it can of view, and returns how many bytes that was.
 func (t *tunnel) decode(view []byte) (n int) {
 	t.guard(func() {
-		for steps := 0; n < len(view) && !t.held(); steps++ {
+		for steps := 0; n < len(view) && !t.held() && t.Writable(); steps++ { // news follow when it is writable again
 			if t.ends.Load() != nil {
 				n = len(view)
 				return
