@@ -31,6 +31,8 @@ func (c *Conn) readReady(ready sys.Ready) {
 	case c.framesInHand(): // frames in hand precede the kernel's bytes and the peer's end
 		c.markReady()
 		return
+	case c.has(bulk) && c.spliced():
+		return
 	}
 	c.readLoop(readCallBudget, 0)
 }

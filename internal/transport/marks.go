@@ -27,7 +27,7 @@ type Unit[C comparable, W Waiter] struct {
 	Span
 	Class C                      // of a message, else zero
 	Waits []W                    // fail when the message is dropped
-	File  interface{ Release() } // else nil
+	File  interface{ Release() } // what does not lie in memory, else nil
 	Left  int64                  // bytes of the file left to send
 }
 

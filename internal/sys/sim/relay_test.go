@@ -23,7 +23,7 @@ func relays(t *trial) {
 		t.groups = append(t.groups, back)
 	}
 	t.groups, t.dialed, t.endure = append(t.groups, front), true, true
-	r := &relayTrial{t: t, greets: t.once(3)}
+	r := &relayTrial{t: t, greets: t.once(3), bare: t.once(2)}
 	r.srv = &eddy.Server{Group: front, Watermarks: r.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowReject)}
 	r.dialer = &eddy.Dialer{
 		Group: back, Logger: quiet(), Watermarks: r.marks(), Overflow: r.srv.Overflow, Init: r.initDialed,
@@ -40,7 +40,7 @@ func relays(t *trial) {
 		return
 	}
 	r.srv.Init = func(p *eddy.Pipeline) error {
-		if err := p.Add("tap", &tap{r: r}); err != nil {
+		if err := r.tap(p, false); err != nil {
 			return err
 		}
 		if r.greets {
@@ -94,6 +94,7 @@ type relayTrial struct {
 	reports uint64
 	late    bool // deadlines may end a pair
 	greets  bool // the client is told first whether its target is there
+	bare    bool // nothing that reads stands in front, so that the kernel may move bytes past the relay
 }
 
 // link is a pair of peers.
@@ -154,6 +155,10 @@ func (r *relayTrial) accept(p *sim.Peer) {
 			r.t.w.Failf("%s: dialed twice", k.name)
 		}
 		k.target.p = p
+		if k.target.room > 0 {
+			p.SetWindow(k.target.room)
+			p.SetRoom(k.target.room)
+		}
 		r.t.peers[p.Addr()] = k.target
 		r.t.w.Act(k.target.name, k.target.act)
 	}
@@ -162,7 +167,12 @@ func (r *relayTrial) accept(p *sim.Peer) {
 // peer is one end of a pair.
 func (r *relayTrial) peer() *client {
 	t := r.t
+	room := 0
+	if t.once(2) { // as bulk needs
+		room = 64 << 10
+	}
 	return &client{
+		room:   room,
 		out:    make([]byte, t.n(1<<(4+t.n(14)))),
 		goes:   t.once(2),
 		nap:    time.Duration(t.n(1<<t.n(8))) * time.Millisecond,
@@ -212,7 +222,7 @@ func (r *relayTrial) of(c *eddy.Conn) *link {
 }
 
 func (r *relayTrial) initDialed(p *eddy.Pipeline) error {
-	if err := p.Add("tap", &tap{r: r, far: true}); err != nil {
+	if err := r.tap(p, true); err != nil {
 		return err
 	}
 	return p.Add("life", &life{t: r.t, conn: p.Conn(), dialed: true})
@@ -233,7 +243,7 @@ func (r *relayTrial) done(d relay.Report) {
 	r.t.w.Failf("the report of nobody's pair: %+v", d)
 }
 
-// tap stands in front of a relay's side and sees what it reads.
+// tap stands in front of a relay's side.
 type tap struct {
 	r     *relayTrial
 	far   bool
@@ -259,8 +269,28 @@ func (p *tap) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
+// tap adds a tap. On a bare pair it does not read.
+func (r *relayTrial) tap(p *eddy.Pipeline, far bool) error {
+	t := &tap{r: r, far: far}
+	if r.bare {
+		return p.Add("tap", t)
+	}
+	return p.Add("tap", &readingTap{t})
+}
+
+// HandleWritability checks the bytes that wait for the peer: at most High when the last piece was moved, plus the piece.
+func (p *tap) HandleWritability(ctx *eddy.Context, writable bool) error {
+	if q := ctx.Conn().QueuedBytes(); !writable && q >= int64(ctx.Conn().Watermarks().High)+64<<10 {
+		p.r.t.w.Failf("%s: %d bytes wait, High is %d", p.link.name, q, ctx.Conn().Watermarks().High)
+	}
+	return nil
+}
+
+// readingTap is a tap that sees what its side reads.
+type readingTap struct{ *tap }
+
 // HandleRead checks the bytes that wait for the other peer: at most High when the piece was read, plus the piece.
-func (p *tap) HandleRead(ctx *eddy.Context, msg any) error {
+func (p *readingTap) HandleRead(ctx *eddy.Context, msg any) error {
 	n := msg.(*buf.Bytes).Len()
 	p.read, p.most = p.read+n, max(p.most, n)
 	ctx.FireRead(msg)
@@ -334,6 +364,12 @@ func (r *relayTrial) verdict() {
 	for _, k := range r.all {
 		if k.near == nil {
 			continue
+		}
+		if r.bare {
+			k.near.read = int(k.report.In)
+			if k.far != nil {
+				k.far.read = int(k.report.Out)
+			}
 		}
 		r.told(k)
 		if k.far != nil {

@@ -83,6 +83,9 @@ func TestSim(t *testing.T) {
 			t.Errorf("no seed had this fault: %v", f)
 		}
 	}
+	if t.Logf("%d splices, %d pipes closed with bytes", r.splices.Made, r.splices.Lost); n >= defaultSeeds && (r.splices.Made == 0 || r.splices.Lost == 0) {
+		t.Error("no seed had such a splice")
+	}
 }
 
 // runner spreads seeds over the processors. Worlds share nothing.
@@ -93,6 +96,8 @@ type runner struct {
 	steps  atomic.Int64
 	failed atomic.Int32
 	next   atomic.Uint64
+
+	splices sim.Splices
 }
 
 // enough reports whether enough failures have been seen to stop.
@@ -120,6 +125,8 @@ func (r *runner) one(seed uint64) {
 	tr := play(sc, seed)
 	r.mu.Lock()
 	r.counts.Add(tr.w.Counts())
+	r.splices.Made += tr.w.Splices().Made
+	r.splices.Lost += tr.w.Splices().Lost
 	r.mu.Unlock()
 	r.steps.Add(int64(tr.w.Steps()))
 	if err := tr.w.Err(); err != nil {
