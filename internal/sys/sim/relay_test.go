@@ -23,7 +23,7 @@ func relays(t *trial) {
 		t.groups = append(t.groups, back)
 	}
 	t.groups, t.dialed, t.endure = append(t.groups, front), true, true
-	r := &relayTrial{t: t, greets: t.once(3), bare: t.once(2)}
+	r := &relayTrial{t: t, greets: t.once(3), bulk: back == front && !t.once(4)}
 	r.srv = &eddy.Server{Group: front, Watermarks: r.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowReject)}
 	r.dialer = &eddy.Dialer{
 		Group: back, Logger: quiet(), Watermarks: r.marks(), Overflow: r.srv.Overflow, Init: r.initDialed,
@@ -55,6 +55,9 @@ func relays(t *trial) {
 		r.join(addr)
 	}
 	t.w.Never(sim.OffLoopPause) // the switch is the relay's
+	if r.bulk && t.once(3) {
+		t.w.Often(sim.NoPipe)
+	}
 	t.disturb(&crowd{srv: r.srv, mild: true})
 	t.atRest = append(t.atRest, r.rest)
 	if t.load(8000) {
@@ -94,7 +97,7 @@ type relayTrial struct {
 	reports uint64
 	late    bool // deadlines may end a pair
 	greets  bool // the client is told first whether its target is there
-	bare    bool // nothing that reads stands in front, so that the kernel may move bytes past the relay
+	bulk    bool // peers send much, and nothing that reads stands in front, so that the kernel moves bytes past the relay
 }
 
 // link is a pair of peers.
@@ -128,6 +131,9 @@ func (r *relayTrial) join(addr netip.AddrPort) {
 	for _, c := range []*client{k.client, k.target} {
 		id := c.other.id
 		c.out, c.most = stream(c.id, len(c.out)), len(c.other.out)
+		if r.bulk {
+			c.chunk = 1 << 16
+		}
 		c.want = func(from, n int) []byte { return streamAt(id, from, n) }
 	}
 	if r.greets {
@@ -167,13 +173,13 @@ func (r *relayTrial) accept(p *sim.Peer) {
 // peer is one end of a pair.
 func (r *relayTrial) peer() *client {
 	t := r.t
-	room := 0
-	if t.once(2) { // as bulk needs
-		room = 64 << 10
+	size, room := t.n(1<<(4+t.n(14))), 0
+	if r.bulk {
+		size, room = t.n(256<<10), 64<<10
 	}
 	return &client{
 		room:   room,
-		out:    make([]byte, t.n(1<<(4+t.n(14)))),
+		out:    make([]byte, size),
 		goes:   t.once(2),
 		nap:    time.Duration(t.n(1<<t.n(8))) * time.Millisecond,
 		ending: pick(t, finAfterAll, finAfterAll, finAfterAll, closeAfterAll, stay, finEarly, closeEarly, resetEarly, vanish),
@@ -225,7 +231,19 @@ func (r *relayTrial) initDialed(p *eddy.Pipeline) error {
 	if err := r.tap(p, true); err != nil {
 		return err
 	}
-	return p.Add("life", &life{t: r.t, conn: p.Conn(), dialed: true})
+	l := &life{t: r.t, conn: p.Conn(), dialed: true}
+	if r.bulk {
+		return p.Add("life", deafLife{l, l, l, l})
+	}
+	return p.Add("life", l)
+}
+
+// deafLife is a life that reads nothing.
+type deafLife struct {
+	eddy.OpenHandler
+	eddy.EventHandler
+	eddy.WritabilityHandler
+	eddy.CloseHandler
 }
 
 func (r *relayTrial) done(d relay.Report) {
@@ -269,10 +287,10 @@ func (p *tap) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
-// tap adds a tap. On a bare pair it does not read.
+// tap adds a tap. With bulk it does not read.
 func (r *relayTrial) tap(p *eddy.Pipeline, far bool) error {
 	t := &tap{r: r, far: far}
-	if r.bare {
+	if r.bulk {
 		return p.Add("tap", t)
 	}
 	return p.Add("tap", &readingTap{t})
@@ -365,7 +383,7 @@ func (r *relayTrial) verdict() {
 		if k.near == nil {
 			continue
 		}
-		if r.bare {
+		if r.bulk {
 			k.near.read = int(k.report.In)
 			if k.far != nil {
 				k.far.read = int(k.report.Out)
