@@ -2,7 +2,6 @@ package eddy
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"github.com/go-eddy/eddy/internal/meter"
@@ -135,9 +134,6 @@ type pipe struct {
 func (p *pipe) send(c *Conn, _ int64) (n, offered int, err error) {
 	offered = p.left
 	n, err = c.loop.sock.SpliceOut(c.fd, p.Pipe, offered)
-	if n == 0 && err == nil {
-		err = &fileError{io.ErrUnexpectedEOF}
-	}
 	p.left -= max(n, 0)
 	return n, offered, err
 }

@@ -119,15 +119,16 @@ func descriptors(t *testing.T) int {
 func TestSplicedSlowReader(t *testing.T) {
 	const size, high = 24 << 20, 256 << 10
 	marks := eddy.Watermarks{Low: 64 << 10, High: high, Max: high}
-	var sides []*eddy.Conn
+	sides := make(chan *eddy.Conn, 1)
 	r := newRig(t, setup{
 		server: func(s *eddy.Server) { s.Watermarks = marks },
 		dialer: func(d *eddy.Dialer) {
 			d.Watermarks = marks
-			d.Init = func(p *eddy.Pipeline) error { sides = append(sides, p.Conn()); return nil }
+			d.Init = func(p *eddy.Pipeline) error { sides <- p.Conn(); return nil }
 		},
 	})
 	source, sink := r.pair()
+	to := testkit.Receive(t, "the dialed side", sides)
 	sent, got := md5.New(), md5.New()
 	over := make(chan error, 1)
 	go func() {
@@ -142,7 +143,7 @@ func TestSplicedSlowReader(t *testing.T) {
 			t.Fatalf("after %d bytes: %v", n, err)
 		}
 		enginetest.Barrier(t, r.srv)
-		most = max(most, sides[0].QueuedBytes())
+		most = max(most, to.QueuedBytes())
 	}
 	if in := enginetest.Stats(t, r.srv).Loops; in[0].BytesIn+in[1].BytesIn > uint64(n)+8<<20 {
 		t.Errorf("%d and %d bytes were read although only %d were taken", in[0].BytesIn, in[1].BytesIn, n)

@@ -269,8 +269,7 @@ type Sockets interface {
 	SpliceIn(fd int, p Pipe, n int) (int, error)
 
 	// SpliceOut writes up to n bytes of those in the pipe, as many as the socket
-	// takes. The results are Write's. 0 without an error says that the pipe is
-	// empty.
+	// takes. The results are Write's. For an empty pipe the error is ErrAgain.
 	SpliceOut(fd int, p Pipe, n int) (int, error)
 
 	// ClosePipe releases a pipe with what is in it.
