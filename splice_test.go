@@ -159,7 +159,10 @@ func TestSpliceNot(t *testing.T) {
 		},
 		"no splice": {
 			func(r *spliceRig, _ *splicePair) { r.st.spliceErr = errors.ErrUnsupported },
-			func(r *spliceRig, p *splicePair) { r.st.spliceErr = nil; p.ctx.SpliceTo(p.out, func(n int) { p.moved += n }) },
+			func(r *spliceRig, p *splicePair) {
+				r.st.spliceErr = nil
+				p.ctx.SpliceTo(p.out, func(n int) { p.moved += n })
+			},
 		},
 		"ended": {
 			func(_ *spliceRig, p *splicePair) { p.ctx.SpliceTo(nil, nil) },

@@ -149,11 +149,11 @@ func TestSplicedSlowReader(t *testing.T) {
 		t.Errorf("%d and %d bytes were read although only %d were taken", in[0].BytesIn, in[1].BytesIn, n)
 	}
 	m, err := io.Copy(got, sink)
+	if serr := testkit.Receive(t, "all to be sent", over); serr != nil {
+		t.Error(serr)
+	}
 	if n += m; n != size || err != nil || !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
 		t.Errorf("%d of %d bytes, %v, or others", n, size, err)
-	}
-	if err := testkit.Receive(t, "all to be sent", over); err != nil {
-		t.Error(err)
 	}
 	if most > high+64<<10 {
 		t.Errorf("up to %d bytes were queued, want at most %d and a read", most, high)
