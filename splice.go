@@ -13,6 +13,8 @@ const (
 	// maxPipes bounds the pipes of a loop that hold bytes, and maxIdlePipes those that it keeps for the next time.
 	maxPipes     = 64
 	maxIdlePipes = 4
+	// spliceFrom is how many bytes at once make it pay to splice the next ones (BenchmarkEcho of package relay).
+	spliceFrom = 16 << 10
 	// pipeRetry is how long a loop that was refused a pipe does not ask for one.
 	pipeRetry = time.Second
 )

@@ -59,9 +59,9 @@ func (r *spliceRig) pair() *splicePair {
 	e := p.from.conn.head.node.handler.(*spliceEnd)
 	e.p, p.ctx, p.out = p, p.from.conn.head, p.to.conn.head
 	p.ctx.SpliceTo(p.out, func(n int) { p.moved += n })
-	r.send(p, 2*batchRead)
+	r.send(p, spliceFrom)
 	r.l.Iterate()
-	if r.l.Iterate(); p.moved != 0 || p.read != 2*batchRead {
+	if r.l.Iterate(); p.moved != 0 || p.read != spliceFrom {
 		r.t.Fatalf("the first bytes: %d moved, %d read", p.moved, p.read)
 	}
 	r.pairs = append(r.pairs, p)
@@ -184,16 +184,16 @@ func TestSpliceNot(t *testing.T) {
 			p := r.pair()
 			c.forbid(r, p)
 			for range 3 {
-				r.send(p, 10_000)
+				r.send(p, 20_000)
 				r.l.Iterate()
 			}
-			if p.moved != 0 || p.read != 2*batchRead+30_000 {
+			if p.moved != 0 || p.read != spliceFrom+60_000 {
 				t.Errorf("%d bytes were moved, %d read", p.moved, p.read)
 			}
 			c.allow(r, p)
 			for range 3 {
 				r.l.Iterate()
-				r.send(p, 10_000)
+				r.send(p, 20_000)
 			}
 			if r.l.Iterate(); p.moved == 0 {
 				t.Error("nothing was moved when it was allowed again")
@@ -271,7 +271,7 @@ func TestPipesAreBounded(t *testing.T) {
 	for range maxPipes + 6 {
 		p := r.pair()
 		p.to.room = 0
-		r.send(p, 10_000)
+		r.send(p, 20_000)
 		r.l.Iterate()
 	}
 	moved := 0
@@ -309,7 +309,7 @@ func TestSpliceAllocatesNothing(t *testing.T) {
 		r.l.processConn(p.from.conn, sys.Readable)
 		r.l.flushDirty()
 		r.l.resumeReady()
-	}); n != 0 || p.moved < 100*batchRead {
+	}); n != 0 || p.moved < 100*spliceFrom {
 		t.Errorf("%v allocations for each piece, %d bytes moved", n, p.moved)
 	}
 }

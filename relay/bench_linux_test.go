@@ -3,6 +3,7 @@ package relay_test
 import (
 	"io"
 	"net"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -82,18 +83,31 @@ func BenchmarkBulk(b *testing.B) {
 	b.ReportMetric(used/float64(b.N), "cpu-s/op")
 }
 
-// BenchmarkEcho sends 64 bytes there and back.
+// BenchmarkEcho sends a message there and back. cpu-ns is the processor time of the relay's loop for that.
 func BenchmarkEcho(b *testing.B) {
-	c, s, _ := benchPair(b)
-	go func() { _, _ = io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{s}, make([]byte, 4096)) }()
-	p := make([]byte, 64)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := c.Write(p); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, p); err != nil {
-			b.Fatal(err)
-		}
+	for _, size := range []int{64, 8 << 10, 16 << 10, 64 << 10, 256 << 10} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			c, s, loop := benchPair(b)
+			go func() {
+				for p := make([]byte, size); ; {
+					if _, err := io.ReadFull(s, p); err != nil {
+						return
+					}
+					_, _ = s.Write(p)
+				}
+			}()
+			p := make([]byte, size)
+			b.ReportAllocs()
+			from := processor(b, loop)
+			for b.Loop() {
+				if _, err := c.Write(p); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric((processor(b, loop)-from)*1e9/float64(b.N), "cpu-ns/op")
+		})
 	}
 }
