@@ -13,17 +13,17 @@ import (
 )
 
 // relays: pairs of peers with a relay between them, whose sides are on one loop or on loops of two groups. Both peers send,
-// read at their own speed and end as they like.
-func relays(t *trial) {
+// read at their own speed and end as they like. With bulk they send much, on one loop, past no handler that reads.
+func relays(t *trial, bulk bool) {
 	front := t.newGroup(1 + t.n(3))
 	back := front
-	if t.once(2) {
+	if !bulk && t.once(2) {
 		back = t.newGroup(1 + t.n(3))
 		back.TaskQueue = pick(t, 1, 2, 10, 500)
 		t.groups = append(t.groups, back)
 	}
 	t.groups, t.dialed, t.endure = append(t.groups, front), true, true
-	r := &relayTrial{t: t, greets: t.once(3), bulk: back == front && !t.once(4)}
+	r := &relayTrial{t: t, greets: t.once(3), bulk: bulk}
 	r.srv = &eddy.Server{Group: front, Watermarks: r.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowReject)}
 	r.dialer = &eddy.Dialer{
 		Group: back, Logger: quiet(), Watermarks: r.marks(), Overflow: r.srv.Overflow, Init: r.initDialed,
@@ -55,8 +55,8 @@ func relays(t *trial) {
 		r.join(addr)
 	}
 	t.w.Never(sim.OffLoopPause) // the switch is the relay's
-	if r.bulk && t.once(3) {
-		t.w.Often(sim.NoPipe)
+	if bulk && t.once(3) {
+		t.w.Always(sim.NoPipe)
 	}
 	t.disturb(&crowd{srv: r.srv, mild: true})
 	t.atRest = append(t.atRest, r.rest)
@@ -132,7 +132,7 @@ func (r *relayTrial) join(addr netip.AddrPort) {
 		id := c.other.id
 		c.out, c.most = stream(c.id, len(c.out)), len(c.other.out)
 		if r.bulk {
-			c.chunk = 1 << 16
+			c.chunk, c.gulp = 1<<16, 1<<16
 		}
 		c.want = func(from, n int) []byte { return streamAt(id, from, n) }
 	}
@@ -175,7 +175,7 @@ func (r *relayTrial) peer() *client {
 	t := r.t
 	size, room := t.n(1<<(4+t.n(14))), 0
 	if r.bulk {
-		size, room = t.n(256<<10), 64<<10
+		size, room = t.n(512<<10), 64<<10
 	}
 	return &client{
 		room:   room,
