@@ -171,7 +171,7 @@ func (l *loop) lendPipe() *pipe {
 	case n == 0:
 		p, err := l.sock.OpenPipe(fileWindow)
 		if err != nil {
-			ps.later = l.Now + int64(pipeRetry)
+			ps.later = l.timeout(pipeRetry)
 			return nil
 		}
 		ps.idle = append(ps.idle, &pipe{Pipe: p, loop: l})
