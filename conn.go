@@ -36,6 +36,7 @@ const (
 	pauseInner                          // a decoder further down has frames in hand, which come first; see readPaused
 	pauseHold                           // a handler holds reads
 	pausePark                           // messages wait for room in a pool
+	pauseSplice                         // bytes of this connection are in a pipe
 )
 
 // Conn is one connection. Any goroutine may call its methods at any time, except those marked "Loop only". The methods

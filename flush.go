@@ -28,7 +28,7 @@ func (c *Conn) flush() {
 		var err error
 		if u := c.fileAtHead(); u != nil {
 			calls -= fileCalls - 1
-			if n, offered, err = c.sendFile(u); n > 0 {
+			if n, offered, err = u.File.(source).send(c, u.Left); n > 0 {
 				c.fileSent(u, n)
 			}
 		} else if n, offered, err = c.writeSome(); n > 0 {

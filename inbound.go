@@ -31,6 +31,8 @@ func (c *Conn) readReady(ready sys.Ready) {
 	case c.framesInHand(): // frames in hand precede the kernel's bytes and the peer's end
 		c.markReady()
 		return
+	case c.has(ample) && c.spliced():
+		return
 	}
 	c.readLoop(readCallBudget, 0)
 }
@@ -61,11 +63,8 @@ func (c *Conn) readLoop(calls, total int) {
 			c.decodeScratch(l.mem.scratch[:held+n])
 		}
 		total += n
-		if n < len(space) {
+		if n < len(space) || total >= readByteBudget || !c.mayReadOn() {
 			c.noteBulk(total)
-			return
-		}
-		if total >= readByteBudget || !c.mayReadOn() {
 			return
 		}
 	}
@@ -79,10 +78,14 @@ func (c *Conn) readMore(total int) {
 	}
 }
 
-// noteBulk remembers whether one event brought more than a batch has room for.
+// noteBulk remembers whether one event brought more than a batch has room for, and whether it was ample.
 func (c *Conn) noteBulk(total int) {
-	if c.clear(bulk); total >= batchRead {
+	c.clear(bulk | ample)
+	if total >= batchRead {
 		c.raise(bulk)
+	}
+	if total >= spliceFrom {
+		c.raise(ample)
 	}
 }
 

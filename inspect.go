@@ -19,7 +19,8 @@ type inspection struct {
 	reports simhook.Inspector
 	err     error
 
-	heldIn, heldOut int64 // by all connections
+	heldIn, heldOut int64   // by all connections
+	piped           []*Conn // whose bytes are in pipes
 }
 
 // submitted is what the task queue holds for one connection.
@@ -178,9 +179,20 @@ func (k *inspection) interest(c *Conn) {
 func (k *inspection) outbound(c *Conn) {
 	sum := k.queue[c].bytes + c.reservedBytes()
 	last := c.out.Head
+	var units []unit
+	if c.has(marked) {
+		units = c.outMarks().Units()
+	}
 	for s := c.out.Head; s != nil; s = s.Next {
 		if s.Len() == 0 {
-			k.connFail(c, "has an empty segment in its queue")
+			i := slices.IndexFunc(units, func(u unit) bool { return u.File != nil })
+			if i < 0 {
+				k.connFail(c, "has an empty segment in its queue")
+				break
+			}
+			sum += int64(window(units[i].Left))
+			k.pipe(c, units[i])
+			units = units[i+1:]
 		}
 		sum += int64(s.Len())
 		last = s
@@ -190,6 +202,31 @@ func (k *inspection) outbound(c *Conn) {
 	}
 	if sum != c.queued.Load() {
 		k.connFail(c, "holds %d bytes outbound", sum)
+	}
+}
+
+// pipe notes whose reads wait for a pipe in the queue of c.
+func (k *inspection) pipe(c *Conn, u unit) {
+	p, ok := u.File.(*pipe)
+	if !ok {
+		return
+	}
+	if p.left == 0 || int64(p.left) != u.Left || p.loop != k.l || p.from == nil || p.from.loop != k.l {
+		k.connFail(c, "has a pipe with %d bytes, %d counted, from %v", p.left, u.Left, p.from)
+	}
+	k.piped = append(k.piped, p.from)
+}
+
+// pipes checks that a connection waits for a pipe exactly if there is one with its bytes, and that no pipe is lost.
+func (k *inspection) pipes() {
+	l := k.l
+	for c := range l.table.All() {
+		if waits, n := c.paused&pauseSplice != 0, slices.Contains(k.piped, c); waits != n {
+			k.connFail(c, "waits for a pipe: %v; there is one: %v", waits, n)
+		}
+	}
+	if ps := &l.mem.pipes; ps.lent != len(k.piped) || ps.lent > maxPipes || len(ps.idle) > maxIdlePipes {
+		k.fail("%d pipes hold bytes, %d are lent, %d idle", len(k.piped), ps.lent, len(ps.idle))
 	}
 }
 
@@ -374,6 +411,9 @@ func (k *inspection) pressing(w simhook.Waiting) int {
 // empty checks that a loop that has ended gave everything back.
 func (k *inspection) empty() {
 	l := k.l
+	if ps := &l.mem.pipes; ps.lent+len(ps.idle) != 0 {
+		k.fail("ended with %d pipes lent and %d idle", ps.lent, len(ps.idle))
+	}
 	if l.table.Active() != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.Tasks.Depth() != 0 || l.attempts.First() != nil {
 		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.table.Active(), l.assigned.Load(),
 			l.writeInterest, l.Tasks.Depth(), l.attempts.Len())

@@ -54,6 +54,7 @@ type loopMemory struct {
 	scratch  []byte // a read goes here
 	segments *buf.Pool
 	gather   [][]byte // the pieces of one write call
+	pipes    pipes
 }
 
 // deadlines are the entries of a loop's connections in its wheel.
@@ -117,7 +118,9 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 		set:    set,
 		kernel: k,
 		logs:   &w.logs,
-		mem:    loopMemory{make([]byte, scratchSize), buf.NewPool(retainedBuffers), make([][]byte, 0, transport.MaxGather)},
+		mem: loopMemory{
+			scratch: make([]byte, scratchSize), segments: buf.NewPool(retainedBuffers), gather: make([][]byte, 0, transport.MaxGather),
+		},
 	}
 	system := &reactor.Kernel{
 		Clock: k.clock,
@@ -178,6 +181,7 @@ func (l *loop) Deadline() (when int64, ok bool) { return l.deadlines.wheel.Next(
 func (l *loop) Leave() {
 	l.closeAll()
 	l.FinishCloses()
+	l.closePipes()
 	l.notifyFutures()
 }
 

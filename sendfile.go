@@ -82,13 +82,21 @@ func (c *Conn) enqueueFile(f *File) error {
 	return nil
 }
 
+// source is what sends itself in its place in the queue: a File, or the bytes of a pipe.
+type source interface {
+	// send makes one system call. left is what is left of it.
+	send(c *Conn, left int64) (n, offered int, err error)
+	// Release ends it, sent or not.
+	Release()
+}
+
 // fileError says that a file could not be sent to its end.
 type fileError struct{ err error }
 
 func (e *fileError) Error() string { return e.err.Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
-// fileAtHead returns the file at the head of the queue, nil if bytes are there.
+// fileAtHead returns the file or pipe at the head of the queue, nil if bytes are there.
 func (c *Conn) fileAtHead() *unit {
 	if c.out.Head.Len() > 0 {
 		return nil
@@ -96,7 +104,7 @@ func (c *Conn) fileAtHead() *unit {
 	return &c.outMarks().Units()[0]
 }
 
-// dropFile closes the file that u is, if it is one, because the rest is not sent.
+// dropFile releases the file or pipe that u is, if it is one, because the rest is not sent.
 func (c *Conn) dropFile(u unit) {
 	if u.File != nil {
 		c.queued.Add(-int64(window(u.Left)))
@@ -104,19 +112,18 @@ func (c *Conn) dropFile(u unit) {
 	}
 }
 
-// sendFile makes one system call for the file at the head of the queue.
-func (c *Conn) sendFile(u *unit) (n, offered int, err error) {
-	f := u.File.(*File)
-	at := f.Offset + f.Length - u.Left
-	offered = int(min(u.Left, fileChunk))
+// send implements source.
+func (f *File) send(c *Conn, left int64) (n, offered int, err error) {
+	at := f.Offset + f.Length - left
+	offered = int(min(left, fileChunk))
 	n, err = c.loop.sock.SendFile(c.fd, f.File, at, offered)
 	if n == 0 && err == nil {
-		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, u.Left, io.ErrUnexpectedEOF)}
+		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, left, io.ErrUnexpectedEOF)}
 	}
 	return n, offered, err
 }
 
-// fileSent counts n sent bytes of the file at the head of the queue and removes it after the last one.
+// fileSent counts n sent bytes of what is at the head of the queue and removes it after the last one.
 func (c *Conn) fileSent(u *unit, n int) {
 	was := window(u.Left)
 	u.Left -= int64(n)

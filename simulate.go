@@ -46,6 +46,7 @@ func (s simLoop) Check(w simhook.Waiting) error {
 			k.conn(c)
 		}
 	}
+	k.pipes()
 	k.wheel()
 	k.numbers(w)
 	k.nothingLost(w)

@@ -35,6 +35,10 @@ type stage struct {
 	accepts int              // calls of Accept
 	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
 
+	pipes     map[int][]byte // what is in the open ones
+	pipeErr   error          // of opening one
+	spliceErr error          // of splices into one
+
 	perWait    time.Duration // passes in each Wait
 	perRead    time.Duration // and in each Read
 	nextPoller *stagePoller
@@ -69,7 +73,7 @@ type actor struct {
 // newStage makes a loop with its own poller that no goroutine runs.
 func newStage(t testing.TB, srv *Server) (*stage, *loop) {
 	t.Helper()
-	st := &stage{t: t, srv: srv, lastFD: 100, socks: map[int]*actor{}}
+	st := &stage{t: t, srv: srv, lastFD: 100, socks: map[int]*actor{}, pipes: map[int][]byte{}}
 	st.now.Store(int64(time.Hour))
 	srv.platform = &kernel{
 		sockets: func() sys.Sockets { return stageSockets{st} },
@@ -387,6 +391,43 @@ func (s stageSockets) SendFile(fd int, f *os.File, offset int64, n int) (int, er
 		return 0, err
 	}
 	return s.Write(fd, b[:n])
+}
+
+func (s stageSockets) OpenPipe(size int) (sys.Pipe, error) {
+	if s.st.pipeErr != nil {
+		return sys.Pipe{}, s.st.pipeErr
+	}
+	s.st.lastFD += 2
+	s.st.pipes[s.st.lastFD] = nil
+	return sys.Pipe{In: s.st.lastFD, Out: s.st.lastFD - 1, Size: size}, nil
+}
+
+func (s stageSockets) SpliceIn(fd int, p sys.Pipe, n int) (int, error) {
+	if in, open := s.st.pipes[p.In]; !open || len(in) > 0 {
+		s.st.t.Errorf("splice into a pipe with %d bytes, open %v", len(in), open)
+	}
+	if s.st.spliceErr != nil {
+		return 0, s.st.spliceErr
+	}
+	b := make([]byte, n)
+	n, err := s.Read(fd, b)
+	s.st.pipes[p.In] = b[:max(n, 0)]
+	return n, err
+}
+
+func (s stageSockets) SpliceOut(fd int, p sys.Pipe, n int) (int, error) {
+	in := s.st.pipes[p.In]
+	n, err := s.Write(fd, in[:min(n, len(in))])
+	s.st.pipes[p.In] = in[n:]
+	return n, err
+}
+
+func (s stageSockets) ClosePipe(p sys.Pipe) error {
+	if _, open := s.st.pipes[p.In]; !open {
+		s.st.t.Error("a pipe was closed twice")
+	}
+	delete(s.st.pipes, p.In)
+	return nil
 }
 
 func (s stageSockets) Abort(fd int) error         { s.st.socks[fd].aborted = true; return nil }

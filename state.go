@@ -23,6 +23,7 @@ import "github.com/go-eddy/eddy/internal/meter"
 //	marked       connExt.marks counts what is queued and sent: from the first file, message that may be dropped, or future,
 //	             until the outbound queue is empty
 //	bulk         the last event brought more than a batch has room for
+//	ample        the last event brought so much that splicing the next one pays
 //	outputEnds   CloseWrite was called, and what was written before is not sent yet
 //	outputEnded  CloseWrite was called, and our FIN is sent
 //	aborts       the end is a reset
@@ -57,6 +58,7 @@ const (
 	cutResets
 	readsOn
 	relieved
+	ample
 )
 
 func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }

@@ -31,6 +31,7 @@ type LoopStats struct {
 	HopRejects      uint64 // of those, refused by the executor
 	HopWaits        uint64 // of those, messages kept until there is room
 	BytesIn         uint64
+	BytesSpliced    uint64 // of BytesIn, those that the kernel has moved to another connection, see Context.SpliceTo
 	BytesOut        uint64
 	WriteCalls      uint64
 	WriteInterest   int64  // connections that wait for writability
@@ -164,6 +165,7 @@ func (l *loop) snapshot() LoopStats {
 		HopRejects:      get(meter.HopRejects),
 		HopWaits:        get(meter.HopWaits),
 		BytesIn:         get(meter.BytesIn),
+		BytesSpliced:    get(meter.Spliced),
 		BytesOut:        get(meter.BytesOut),
 		WriteCalls:      get(meter.Writes),
 		WriteInterest:   l.Stats.Value(meter.WriteInterest),

@@ -63,6 +63,7 @@ type connStream struct {
 	holds    uint16         // calls of HoldReads without ReleaseReads
 	later    uint8          // work for the end of the batch
 	farewell bool           // the FinishHandlers have been told
+	door     *door          // nil = none, see Context.SpliceTo
 }
 
 func (c *Conn) extend() *connExt {

@@ -30,6 +30,7 @@ var loopTable = expo.Table[loop]{ //nolint:gochecknoglobals // a table, never wr
 	expo.Count("eddy_loop_hops_rejected_total", "Of those, refused by the executor.", func(s *loop) uint64 { return s.HopRejects }),
 	expo.Count("eddy_loop_hops_delayed_total", "Of those, messages kept until the executor had room.", func(s *loop) uint64 { return s.HopWaits }),
 	expo.Count("eddy_loop_received_bytes_total", "Bytes read from peers.", func(s *loop) uint64 { return s.BytesIn }),
+	expo.Count("eddy_loop_spliced_bytes_total", "Of those, bytes that the kernel has moved to another connection.", func(s *loop) uint64 { return s.BytesSpliced }),
 	expo.Count("eddy_loop_sent_bytes_total", "Bytes written to peers.", func(s *loop) uint64 { return s.BytesOut }),
 	expo.Count("eddy_loop_writes_total", "Write calls to the system.", func(s *loop) uint64 { return s.WriteCalls }),
 	expo.Count("eddy_loop_write_errors_total", "Writes that failed.", func(s *loop) uint64 { return s.WriteErrors }),

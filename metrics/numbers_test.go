@@ -82,7 +82,7 @@ func TestLoopNumbers(t *testing.T) {
 		TaskQueueLimit: 11, TailCallbacks: 12, Timers: 13, Deadlines: 14, Messages: 15, Unhandled: 16, Hops: 17, HopRejects: 18, HopWaits: 19, BytesIn: 20,
 		BytesOut: 21, WriteCalls: 22, WriteErrors: 23, WriteInterest: 24, OutboundBytes: 25, InboundBytes: 26, OutboundPauses: 27, Opened: 28, Refused: 29,
 		DeadReads: 30, DeadWrites: 31, Resets: 32, Panics: 33, Faults: 34, PhaseViolations: 35, Stalls: 36, Healthy: true, Busy: 37500 * time.Millisecond,
-		Utilisation: 0.25, DroppedNewest: 38, DroppedOldest: 39, Superseded: 40,
+		Utilisation: 0.25, DroppedNewest: 38, DroppedOldest: 39, Superseded: 40, BytesSpliced: 41,
 		Lag: eddy.Lag{Ticks: 9, P50: time.Millisecond, P95: 2 * time.Millisecond, P99: 3 * time.Millisecond, Max: 4 * time.Millisecond},
 	}, {Name: "b"}}
 	numbers := map[string]float64{
@@ -92,7 +92,7 @@ func TestLoopNumbers(t *testing.T) {
 		"received_bytes_total": 20, "sent_bytes_total": 21, "writes_total": 22, "write_errors_total": 23, "write_interest_connections": 24,
 		"outbound_queued_bytes": 25, "inbound_held_bytes": 26, "backpressure_pauses_total": 27, "opened_total": 28, "refused_total": 29,
 		"dead_reads_total": 30, "dead_writes_total": 31, "resets_total": 32, "panics_total": 33, "faults_total": 34, "phase_violations_total": 35,
-		"stalls_total": 36, "healthy": 1, "busy_seconds_total": 37.5, "utilisation_ratio": 0.25,
+		"stalls_total": 36, "healthy": 1, "busy_seconds_total": 37.5, "utilisation_ratio": 0.25, "spliced_bytes_total": 41,
 	}
 	want := samples{}
 	add := func(name, before, after string, v float64) { // the labels beside the loop's, in the order of their names

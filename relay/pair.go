@@ -150,6 +150,10 @@ func (p *pair) settle(c *eddy.Conn, err error) {
 		if p.connected != nil {
 			p.connected(p.client.ctx, nil)
 		}
+		if p.near {
+			p.client.spliceTo(&p.server)
+			p.server.spliceTo(&p.client)
+		}
 		p.client.ctx.ReleaseReads()
 		c.ResumeRead()
 		if idle := p.relay.o.Idle; idle > 0 {
@@ -157,6 +161,9 @@ func (p *pair) settle(c *eddy.Conn, err error) {
 		}
 	}
 }
+
+// spliceTo has the kernel move what comes in bulk. The other side's queue bounds it.
+func (s *side) spliceTo(to *side) { s.ctx.SpliceTo(to.ctx, func(n int) { s.moved.Add(int64(n)) }) }
 
 // noServer ends a client whose server could not be connected, on the client's loop.
 func (p *pair) noServer(err error) {

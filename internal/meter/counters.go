@@ -17,6 +17,7 @@ const (
 	HopRejects
 	HopWaits
 	BytesIn
+	Spliced
 	BytesOut
 	Writes
 	Opened

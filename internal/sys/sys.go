@@ -163,14 +163,20 @@ type Listener struct {
 	Addr net.Addr // *net.TCPAddr, with the port the system chose for port 0, or *net.UnixAddr
 }
 
+// Pipe is a buffer of the system between two sockets, see Sockets.OpenPipe.
+type Pipe struct {
+	In, Out int // descriptors of its two ends
+	Size    int // bytes that it holds, at most
+}
+
 // Sockets makes and uses non-blocking stream sockets.
 //
 // One value belongs to one loop, because it keeps scratch memory and knows
 // which listeners have a file. Listen may be called before the loop runs.
 //
-// Read, Peek, Write, Writev and Accept never wait: they return ErrAgain when they
-// would have to. They retry interrupted calls, and allocate nothing on success
-// or on ErrAgain. Their errors are plain errno values; see IsReset,
+// Read, Peek, Write, Writev, SpliceIn, SpliceOut and Accept never wait: they
+// return ErrAgain when they would have to. They retry interrupted calls, and
+// allocate nothing on success or on ErrAgain. Their errors are plain errno values; see IsReset,
 // IsDescriptorLimit and IsTransientAccept.
 type Sockets interface {
 	// The errors of Listen, Take and Connect name neither the call nor the
@@ -251,6 +257,23 @@ type Sockets interface {
 	// socket is full, and may send less than the socket would take. Unlike the
 	// other calls it may wait for the disk.
 	SendFile(fd int, f *os.File, offset int64, n int) (int, error)
+
+	// OpenPipe opens a pipe that holds about size bytes, or fewer where the
+	// system allows no more. Where it cannot splice, or gives only a very small
+	// pipe, the error is errors.ErrUnsupported.
+	OpenPipe(size int) (Pipe, error)
+
+	// SpliceIn moves up to n bytes that have arrived at fd into an empty pipe,
+	// without bringing them into the process. The results are Read's. For a
+	// socket that the system cannot splice the error is errors.ErrUnsupported.
+	SpliceIn(fd int, p Pipe, n int) (int, error)
+
+	// SpliceOut writes up to n bytes of those in the pipe, as many as the socket
+	// takes. The results are Write's. For an empty pipe the error is ErrAgain.
+	SpliceOut(fd int, p Pipe, n int) (int, error)
+
+	// ClosePipe releases a pipe with what is in it.
+	ClosePipe(p Pipe) error
 
 	// Unacked returns how many written bytes the peer has not acknowledged,
 	// sent or not. For a unix socket it may be the memory that they take. Where

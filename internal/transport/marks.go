@@ -27,7 +27,7 @@ type Unit[C comparable, W Waiter] struct {
 	Span
 	Class C                      // of a message, else zero
 	Waits []W                    // fail when the message is dropped
-	File  interface{ Release() } // else nil
+	File  interface{ Release() } // what does not lie in memory, else nil
 	Left  int64                  // bytes of the file left to send
 }
 
@@ -49,8 +49,8 @@ type Marks[C comparable, W Waiter] struct {
 const (
 	// MaxUnits bounds the units of one queue.
 	MaxUnits = 4096
-	// maxIdleWaits is the capacity of Marks.waits that is kept for the next count.
-	maxIdleWaits = 32
+	// maxIdleWaits and maxIdleUnits are the capacities of Marks.waits and units that are kept for the next count.
+	maxIdleWaits, maxIdleUnits = 32, 2
 )
 
 // Start begins to count what is queued and sent, from what is in q.
@@ -62,7 +62,16 @@ func (m *Marks[C, W]) Reset() {
 	if cap(m.waits) > maxIdleWaits {
 		m.waits = nil
 	}
-	*m = Marks[C, W]{waits: m.waits[:0]}
+	*m = Marks[C, W]{waits: m.waits[:0], units: m.noUnits()}
+}
+
+// noUnits returns an empty list in the memory of units, if that is little.
+func (m *Marks[C, W]) noUnits() []Unit[C, W] {
+	if cap(m.units) > maxIdleUnits {
+		return nil
+	}
+	clear(m.units)
+	return m.units[:0]
 }
 
 // End returns the offset of the queue's end.
@@ -97,14 +106,14 @@ func (m *Marks[C, W]) count(u *Unit[C, W], by int) {
 // forget removes the mark of a unit.
 func (m *Marks[C, W]) forget(i int) {
 	m.count(&m.units[i], -1)
-	if i == 0 {
+	switch {
+	case len(m.units) == 1:
+		m.units, m.tallies = m.noUnits(), nil
+	case i == 0:
 		m.units[0] = Unit[C, W]{}
 		m.units = m.units[1:]
-	} else {
+	default:
 		m.units = slices.Delete(m.units, i, i+1)
-	}
-	if len(m.units) == 0 {
-		m.units, m.tallies = nil, nil
 	}
 }
 

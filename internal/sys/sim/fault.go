@@ -49,6 +49,7 @@ const (
 	Relief                         // another goroutine has the server end connections or refuse new ones
 	ConnectRefused                 // a connect fails
 	ConnectSlow                    // a connect takes its time
+	NoPipe                         // no pipe is to be had
 	faults
 )
 
@@ -59,7 +60,7 @@ var faultNames = [faults]string{
 	"poller modify fails", "poller wait fails", "wait interrupted", "spurious readable", "spurious writable",
 	"stale event", "split event", "late event", "time jump", "loop stalled", "call interleaved with a system call",
 	"zero window", "slow peer", "peer half-closes", "peer resets", "peer vanishes", "task storm", "off-loop write",
-	"off-loop close", "off-loop pause", "write to a dead handle", "relief", "connect refused", "connect slow",
+	"off-loop close", "off-loop pause", "write to a dead handle", "relief", "connect refused", "connect slow", "no pipe",
 }
 
 // String returns a readable name of the fault.

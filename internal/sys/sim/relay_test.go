@@ -13,17 +13,17 @@ import (
 )
 
 // relays: pairs of peers with a relay between them, whose sides are on one loop or on loops of two groups. Both peers send,
-// read at their own speed and end as they like.
-func relays(t *trial) {
+// read at their own speed and end as they like. With bulk they send much, on one loop, past no handler that reads.
+func relays(t *trial, bulk bool) {
 	front := t.newGroup(1 + t.n(3))
 	back := front
-	if t.once(2) {
+	if !bulk && t.once(2) {
 		back = t.newGroup(1 + t.n(3))
 		back.TaskQueue = pick(t, 1, 2, 10, 500)
 		t.groups = append(t.groups, back)
 	}
 	t.groups, t.dialed, t.endure = append(t.groups, front), true, true
-	r := &relayTrial{t: t, greets: t.once(3)}
+	r := &relayTrial{t: t, greets: t.once(3), bulk: bulk}
 	r.srv = &eddy.Server{Group: front, Watermarks: r.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowReject)}
 	r.dialer = &eddy.Dialer{
 		Group: back, Logger: quiet(), Watermarks: r.marks(), Overflow: r.srv.Overflow, Init: r.initDialed,
@@ -40,7 +40,7 @@ func relays(t *trial) {
 		return
 	}
 	r.srv.Init = func(p *eddy.Pipeline) error {
-		if err := p.Add("tap", &tap{r: r}); err != nil {
+		if err := r.tap(p, false); err != nil {
 			return err
 		}
 		if r.greets {
@@ -55,6 +55,9 @@ func relays(t *trial) {
 		r.join(addr)
 	}
 	t.w.Never(sim.OffLoopPause) // the switch is the relay's
+	if bulk && t.once(3) {
+		t.w.Always(sim.NoPipe)
+	}
 	t.disturb(&crowd{srv: r.srv, mild: true})
 	t.atRest = append(t.atRest, r.rest)
 	if t.load(8000) {
@@ -94,6 +97,7 @@ type relayTrial struct {
 	reports uint64
 	late    bool // deadlines may end a pair
 	greets  bool // the client is told first whether its target is there
+	bulk    bool // peers send much, and nothing that reads stands in front, so that the kernel moves bytes past the relay
 }
 
 // link is a pair of peers.
@@ -127,6 +131,9 @@ func (r *relayTrial) join(addr netip.AddrPort) {
 	for _, c := range []*client{k.client, k.target} {
 		id := c.other.id
 		c.out, c.most = stream(c.id, len(c.out)), len(c.other.out)
+		if r.bulk {
+			c.chunk, c.gulp = 1<<16, 1<<16
+		}
 		c.want = func(from, n int) []byte { return streamAt(id, from, n) }
 	}
 	if r.greets {
@@ -154,6 +161,10 @@ func (r *relayTrial) accept(p *sim.Peer) {
 			r.t.w.Failf("%s: dialed twice", k.name)
 		}
 		k.target.p = p
+		if k.target.room > 0 {
+			p.SetWindow(k.target.room)
+			p.SetRoom(k.target.room)
+		}
 		r.t.peers[p.Addr()] = k.target
 		r.t.w.Act(k.target.name, k.target.act)
 	}
@@ -162,8 +173,13 @@ func (r *relayTrial) accept(p *sim.Peer) {
 // peer is one end of a pair.
 func (r *relayTrial) peer() *client {
 	t := r.t
+	size, room := t.n(1<<(4+t.n(14))), 0
+	if r.bulk {
+		size, room = t.n(512<<10), 64<<10
+	}
 	return &client{
-		out:    make([]byte, t.n(1<<(4+t.n(14)))),
+		room:   room,
+		out:    make([]byte, size),
 		goes:   t.once(2),
 		nap:    time.Duration(t.n(1<<t.n(8))) * time.Millisecond,
 		ending: pick(t, finAfterAll, finAfterAll, finAfterAll, closeAfterAll, stay, finEarly, closeEarly, resetEarly, vanish),
@@ -212,10 +228,22 @@ func (r *relayTrial) of(c *eddy.Conn) *link {
 }
 
 func (r *relayTrial) initDialed(p *eddy.Pipeline) error {
-	if err := p.Add("tap", &tap{r: r, far: true}); err != nil {
+	if err := r.tap(p, true); err != nil {
 		return err
 	}
-	return p.Add("life", &life{t: r.t, conn: p.Conn(), dialed: true})
+	l := &life{t: r.t, conn: p.Conn(), dialed: true}
+	if r.bulk {
+		return p.Add("life", deafLife{l, l, l, l})
+	}
+	return p.Add("life", l)
+}
+
+// deafLife is a life that reads nothing.
+type deafLife struct {
+	eddy.OpenHandler
+	eddy.EventHandler
+	eddy.WritabilityHandler
+	eddy.CloseHandler
 }
 
 func (r *relayTrial) done(d relay.Report) {
@@ -233,7 +261,7 @@ func (r *relayTrial) done(d relay.Report) {
 	r.t.w.Failf("the report of nobody's pair: %+v", d)
 }
 
-// tap stands in front of a relay's side and sees what it reads.
+// tap stands in front of a relay's side.
 type tap struct {
 	r     *relayTrial
 	far   bool
@@ -259,8 +287,28 @@ func (p *tap) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
+// tap adds a tap. With bulk it does not read.
+func (r *relayTrial) tap(p *eddy.Pipeline, far bool) error {
+	t := &tap{r: r, far: far}
+	if r.bulk {
+		return p.Add("tap", t)
+	}
+	return p.Add("tap", &readingTap{t})
+}
+
+// HandleWritability checks the bytes that wait for the peer: at most High when the last piece was moved, plus the piece.
+func (p *tap) HandleWritability(ctx *eddy.Context, writable bool) error {
+	if q := ctx.Conn().QueuedBytes(); !writable && q >= int64(ctx.Conn().Watermarks().High)+64<<10 {
+		p.r.t.w.Failf("%s: %d bytes wait, High is %d", p.link.name, q, ctx.Conn().Watermarks().High)
+	}
+	return nil
+}
+
+// readingTap is a tap that sees what its side reads.
+type readingTap struct{ *tap }
+
 // HandleRead checks the bytes that wait for the other peer: at most High when the piece was read, plus the piece.
-func (p *tap) HandleRead(ctx *eddy.Context, msg any) error {
+func (p *readingTap) HandleRead(ctx *eddy.Context, msg any) error {
 	n := msg.(*buf.Bytes).Len()
 	p.read, p.most = p.read+n, max(p.most, n)
 	ctx.FireRead(msg)
@@ -334,6 +382,12 @@ func (r *relayTrial) verdict() {
 	for _, k := range r.all {
 		if k.near == nil {
 			continue
+		}
+		if r.bulk {
+			k.near.read = int(k.report.In)
+			if k.far != nil {
+				k.far.read = int(k.report.Out)
+			}
 		}
 		r.told(k)
 		if k.far != nil {

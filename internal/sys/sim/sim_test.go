@@ -48,7 +48,8 @@ var scenarios = []scenario{
 	{"broadcast", broadcast},
 	{"inner", inner},
 	{"responses", responses},
-	{"relay", relays},
+	{"relay", func(t *trial) { relays(t, t.once(4)) }},
+	{"relay bulk", func(t *trial) { relays(t, true) }},
 	{"readers", readers},
 	{"both ask", bothAsk},
 	{"http2", http2Streams},
@@ -74,6 +75,7 @@ func TestSim(t *testing.T) {
 	r.seeds(first, uint64(n))
 	d := time.Since(begin)
 	t.Logf("%d seeds, %d steps in %v: %.1f seeds/s", n, r.steps.Load(), d.Round(time.Millisecond), float64(n)/d.Seconds())
+	t.Logf("%d splices, %d pipes closed with bytes", r.splices.Made, r.splices.Lost)
 	if t.Failed() || *seedFlag != 0 || *scenarioFlag != "" {
 		return
 	}
@@ -82,6 +84,9 @@ func TestSim(t *testing.T) {
 		if r.counts[f] == 0 && n >= defaultSeeds {
 			t.Errorf("no seed had this fault: %v", f)
 		}
+	}
+	if n >= defaultSeeds && (r.splices.Made == 0 || r.splices.Lost == 0) {
+		t.Error("no seed had such splices")
 	}
 }
 
@@ -93,6 +98,8 @@ type runner struct {
 	steps  atomic.Int64
 	failed atomic.Int32
 	next   atomic.Uint64
+
+	splices sim.Splices
 }
 
 // enough reports whether enough failures have been seen to stop.
@@ -120,6 +127,8 @@ func (r *runner) one(seed uint64) {
 	tr := play(sc, seed)
 	r.mu.Lock()
 	r.counts.Add(tr.w.Counts())
+	r.splices.Made += tr.w.Splices().Made
+	r.splices.Lost += tr.w.Splices().Lost
 	r.mu.Unlock()
 	r.steps.Add(int64(tr.w.Steps()))
 	if err := tr.w.Err(); err != nil {

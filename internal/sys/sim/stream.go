@@ -214,10 +214,11 @@ func (l *listener) ready() sys.Ready {
 	return 0
 }
 
-// file is what a descriptor stands for: an end, a listener, or the reserve.
+// file is what a descriptor stands for: an end, a listener, a pipe, or the reserve.
 type file struct {
 	end      *end
 	listener *listener
+	tube     *tube
 }
 
 func (f *file) ready() sys.Ready {
@@ -236,6 +237,8 @@ func (f *file) what() string {
 		return "connection " + f.end.remote.String()
 	case f.listener != nil:
 		return "listener " + f.listener.addr.String()
+	case f.tube != nil:
+		return "pipe"
 	}
 	return "reserve"
 }

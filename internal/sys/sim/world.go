@@ -62,6 +62,7 @@ type World struct {
 	peers     int
 	outbound  uint16
 	purge     bool // a reset discards what had arrived
+	splices   Splices
 
 	actors   []*actor
 	routines []*routine
