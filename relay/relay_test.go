@@ -212,7 +212,7 @@ func TestSlowReader(t *testing.T) {
 			if want := testkit.Receive(t, "all to be sent", sent); string(h.Sum(nil)) != string(want) {
 				t.Errorf("from the %s: the bytes differ", from)
 			}
-			if q := most.bytes(); q < high || q > high+128<<10 {
+			if q := most.bytes(); q < high/2 || q > high+128<<10 { // a source on a busy machine may never fill it
 				t.Errorf("from the %s: up to %d bytes were queued, want about %d", from, q, high)
 			}
 		}
