@@ -12,7 +12,8 @@ type link struct {
 	keep *keep.Keeper
 
 	mu      sync.Mutex
-	session *session // nil before the first use
+	session *session       // nil before the first use
+	ending  sync.WaitGroup // sessions that another one has replaced
 }
 
 // connected returns the session. Only registrations and watches of the keeper call it.
@@ -20,7 +21,7 @@ func (l *link) connected() *session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session != nil && l.session.isOver() {
-		_ = l.keep.Go(l.session.close) // The keeper is open, or its Close waits for the caller.
+		l.ending.Go(l.session.close)
 		l.session = nil
 	}
 	if l.session == nil {
@@ -29,7 +30,7 @@ func (l *link) connected() *session {
 	return l.session
 }
 
-// close ends the session, after the keeper was closed. A further call does nothing.
+// close ends the session and waits for those before it, after the keeper was closed. A further call does nothing.
 func (l *link) close() {
 	l.mu.Lock()
 	s := l.session
@@ -38,4 +39,5 @@ func (l *link) close() {
 	if s != nil {
 		s.close()
 	}
+	l.ending.Wait()
 }
