@@ -202,3 +202,42 @@ func TestTypedStreamsRefuse(t *testing.T) {
 	}
 	testkit.Eventually(t, "nothing in flight", func() bool { return s.Stats().Services[key].InFlight == 0 })
 }
+
+// lateHook is a context that never runs what waits for its end.
+type lateHook struct{ context.Context }
+
+// AfterFunc is what context.AfterFunc calls.
+func (lateHook) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
+
+// TestGRPCStreamEndsWithContext: a stream does nothing more once its context has ended, no matter when the hook of the
+// context runs.
+func TestGRPCStreamEndsWithContext(t *testing.T) {
+	s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}}), streams(t))
+	cl, key := newGRPC(t, s, nil), Key{Interface: "test.Streams"}
+	open := func() (*CallStream, context.CancelFunc) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(testkit.Context(t))
+		st, err := OpenStream(lateHook{ctx}, cl, key, "Sum")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(st.Close)
+		if err := st.Send(&greeting{"a", 1}); err != nil {
+			t.Fatal(err)
+		}
+		return st, cancel
+	}
+	st, cancel := open()
+	cancel()
+	if err := st.CloseSend(); !errors.Is(err, context.Canceled) {
+		t.Errorf("CloseSend: %v", err)
+	}
+	if err := st.Recv(new(greeting)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Recv: %v", err)
+	}
+	st, cancel = open()
+	cancel()
+	if err := st.Send(&greeting{"b", 2}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Send: %v", err)
+	}
+}

@@ -169,10 +169,8 @@ func (s *streamAnswer) Next() (msg []byte, compressed bool, err error) {
 // Send implements Stream. After the server has ended the call the error is io.EOF, and Recv tells why.
 func (s *CallStream) Send(msg any) error {
 	s.begin(msg)
-	select {
-	case <-s.over:
+	if s.isOver() {
 		return s.ended()
-	default:
 	}
 	b, err := s.cl.pack(s.buf[:0], s.in.codec, msg)
 	if err != nil {
@@ -187,6 +185,20 @@ func (s *CallStream) Send(msg any) error {
 	return nil
 }
 
+// isOver reports whether the call has ended. It ends a call whose context has: the hook of begin may run later.
+func (s *CallStream) isOver() bool {
+	if s.begun && s.in.ctx.Err() != nil {
+		s.request.Cancel(contextCause(s.in.ctx))
+		<-s.over // comes soon
+	}
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
 // ended returns the error of a Send after the end of the call.
 func (s *CallStream) ended() error {
 	if s.err != nil {
@@ -198,10 +210,8 @@ func (s *CallStream) ended() error {
 // CloseSend tells the server that no more messages come.
 func (s *CallStream) CloseSend() error {
 	s.begin(nil)
-	select {
-	case <-s.over:
+	if s.isOver() {
 		return s.err
-	default:
 	}
 	s.request.CloseSend()
 	return nil
