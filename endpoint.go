@@ -197,7 +197,7 @@ func (l *loop) drainConn(c *Conn) {
 	c.mark(watchIdle | drainTold)
 	c.fireEventFromHead(DrainEvent{})
 	if c.phase < PhaseClosing && !c.has(inputEnded) && !c.readPaused() && !c.framesInHand() {
-		c.frames = frameBudget
+		c.beginTurn()
 		c.readLoop(readCallBudget, 0)
 	}
 	l.afterActivity(c)

@@ -34,7 +34,35 @@ func (c *Conn) readReady(ready sys.Ready) {
 	case c.has(ample) && c.spliced():
 		return
 	}
+	c.beginTurn()
 	c.readLoop(readCallBudget, 0)
+}
+
+// beginTurn gives a connection its share of an iteration: frameBudget frames and turnTime.
+func (c *Conn) beginTurn() {
+	c.frames = frameBudget
+	c.loop.inHand.turn = 0
+}
+
+// Frames after which turnTime is looked at: every eighth one, and those of turnBytes and more. An event with one short frame
+// does not read the clock.
+const (
+	turnFrames = 8
+	turnBytes  = 1 << 10
+)
+
+// lookAtTurn follows a frame of n bytes, and ends a turn that has lasted for turnTime.
+func (c *Conn) lookAtTurn(n int) {
+	if n < turnBytes && c.frames%turnFrames != 0 {
+		return
+	}
+	l := c.loop
+	switch now := l.Clock.Now(); {
+	case l.inHand.turn == 0:
+		l.inHand.turn = now
+	case now-l.inHand.turn >= int64(turnTime):
+		c.frames = 0
+	}
 }
 
 // readLoop reads and decodes, at most calls times and up to readByteBudget bytes, of which total were read before.
@@ -228,6 +256,7 @@ func (c *Conn) decode(view []byte) []byte {
 			return view
 		}
 		buf.Poison(view[:n])
+		c.lookAtTurn(n)
 		if c.clock != 0 {
 			c.frameComplete()
 		}
@@ -319,16 +348,27 @@ func (c *Conn) resumeDecode() {
 	}
 }
 
-// discardInput reads and drops what the peer still sends while the connection lingers.
+// lingerReads bounds the reads of a connection that lingers, at 64 KiB each.
+const lingerReads = 32
+
+// discardInput reads and drops what the peer still sends while the connection lingers. A peer that sends more does not read:
+// there is no use in waiting for it.
 func (c *Conn) discardInput() {
 	l := c.loop
 	for range readCallBudget {
+		if c.frames--; c.frames < 0 {
+			c.kill()
+			return
+		}
 		n, err := l.sock.Read(c.fd, l.mem.scratch)
 		if err == sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
 			return
 		}
 		if n <= 0 || err != nil {
 			c.kill()
+			return
+		}
+		if n < len(l.mem.scratch) {
 			return
 		}
 	}

@@ -153,6 +153,7 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 			}
 			return view
 		}
+		c.lookAtTurn(n)
 		if c.clock != 0 {
 			c.frameComplete()
 		}

@@ -132,7 +132,7 @@ func (l *loop) handleBatched(e *batched, view []byte) {
 	defer l.contain(c)
 	l.serving.Store(c)
 	l.batch = c
-	c.frames = frameBudget
+	c.beginTurn()
 	if e.n <= 0 || e.err != nil {
 		c.readEnded(e.err)
 	} else {

@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/go-eddy/eddy/internal/backend"
@@ -16,6 +17,7 @@ type kernel struct {
 	start   func(*loop)                          // nil = one goroutine per loop
 	await   func(a, b <-chan struct{}) bool      // nil = a select statement
 	pause   func(time.Duration, <-chan struct{}) // how a loop without a working poller waits; nil = in real time
+	yield   func()                               // lets other goroutines run; nil = they need no time of a loop's
 	memory  func() int                           // defaultMemoryBudget; nil = not known
 }
 
@@ -38,6 +40,7 @@ func realKernel(poller string) *kernel {
 		sockets: func() sys.Sockets { return backend.NewSockets(poller) },
 		clock:   sys.NewClock(),
 		poller:  realPoller,
+		yield:   runtime.Gosched,
 		memory:  defaultMemoryBudget,
 	}
 }

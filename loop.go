@@ -79,6 +79,7 @@ type inHand struct {
 	granted    int           // bytes of the current submitted write, admitted at its submission
 	prepaid    prepaid       // the same bytes, counted as queued
 	ago        int64         // age in ns of the current message, if it comes from a pool
+	turn       int64         // when the current connection's turn was looked at first, 0 before
 }
 
 // outbox is what a handler's write needs on its way to the queue.
@@ -126,6 +127,7 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 		Clock: k.clock,
 		Open:  func() (sys.Poller, error) { return k.poller(set.poller, set.wait) },
 		Pause: k.pause,
+		Yield: k.yield,
 	}
 	if err := l.Init(l, name, set.reactor(index), system, set.log, &w.logs.panics); err != nil {
 		return nil, err
@@ -252,7 +254,6 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 		c.flush()
 	}
 	if ready&(sys.Readable|failed) != 0 {
-		c.frames = frameBudget
 		if l.memory.pressed > 0 {
 			c.pauseForBudget()
 		}
@@ -286,7 +287,7 @@ func (l *loop) resumeConn(c *Conn) {
 	defer l.contain(c)
 	l.serving.Store(c)
 	c.clear(listedReady)
-	c.frames = frameBudget
+	c.beginTurn()
 	l.batch = c
 	if l.memory.pressed > 0 {
 		c.pauseForBudget()

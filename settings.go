@@ -43,6 +43,7 @@ const (
 	readCallBudget  = 16
 	readByteBudget  = 256 << 10
 	frameBudget     = 32
+	turnTime        = 64 * time.Microsecond // for the frames of one connection
 	writeCallBudget = 16
 	deadlineBudget  = 4096
 	scratchSize     = 64 << 10

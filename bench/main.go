@@ -17,6 +17,7 @@
 //	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and 16 KiB
 //	go run . ws-broadcast # one message to 1000 connections
 //	go run . ws-idle      # resident memory of idle WebSockets
+//	go run . floods       # what others notice of clients of HTTP/2 that flood: net/http and eddy
 //	go run . grpc         # servers of unary calls by gRPC, called by grpc-go: grpc-go and eddy
 //	go run . grpc-stream  # servers of streams by gRPC, called by grpc-go: 100 messages a stream, 1 and 64 at once
 //	go run . grpc-idle    # resident memory of idle connections of gRPC
@@ -67,6 +68,7 @@ type settings struct {
 	json      bool
 	streams   bool   // messages may be longer than a read buffer
 	before    string // another checkout of this repository, empty for none
+	floods    string // kinds of floods, empty for all
 }
 
 // testCase is a number of connections with a number of requests in flight on each. size is that of its requests, 0 for
@@ -113,6 +115,7 @@ var comparisons = map[string]comparison{
 	"tls":          {secureEcho, "1x1,100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
 	"rpc":          {rpc, "1x1,64x1,1024x1,1x1x16384,64x1x16384,1024x1x16384", "1", 5, 2 * time.Second},
+	"floods":       {floods, "10x4", "1", 3, 2 * time.Second},
 	"grpc":         {grpc, "1x1,64x1,1000x1", "1", 5, 2 * time.Second},
 	"grpc-stream":  {grpcStreams, "1x100x1024,64x100x1024", "1", 5, 2 * time.Second},
 	"grpc-idle":    {grpcIdle, "1x1", "1", 1, 3 * time.Second},
@@ -201,6 +204,9 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.StringVar(&s.wrk, "wrk", found, "program that puts load on the servers of the http comparison; empty: the built-in load generator")
 	if slices.Contains(withBefore, name) {
 		fs.StringVar(&s.before, "before", "", "another checkout of this repository: compare each of the engine's servers with what that one makes of it, and nobody else")
+	}
+	if name == "floods" {
+		fs.StringVar(&s.floods, "only", "", "these floods, separated by commas; "+noFlood+" is no flood; -cases are visitors x connections that flood")
 	}
 	fs.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {

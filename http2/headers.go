@@ -30,20 +30,32 @@ func (h *headerReader) init(o *Options) {
 func (h *headerReader) add(f hpack.HeaderField) {
 	h.size += int(f.Size())
 	if h.size > h.opts.MaxHeaderBytes || len(h.fields) >= h.opts.MaxHeaderCount {
-		h.large = true
-		h.dec.SetEmitEnabled(false) // the rest is decoded for the table alone
+		h.large = true // the rest is decoded for the table alone
 		return
 	}
 	h.fields = append(h.fields, f)
 }
 
+// A section over the limit is decoded to its end, so that it can be answered: later ones build on the table. One byte may stand
+// for 4 KiB, so decoding ends where a section is bombFactor times the limit; pieces of sectionPiece bytes are looked at.
+const (
+	bombFactor   = 8
+	sectionPiece = 1 << 10
+)
+
 // decode decodes a whole section.
 func (h *headerReader) decode(block []byte) *ConnError {
 	clear(h.fields)
 	h.fields, h.size, h.large = h.fields[:0], 0, false
-	h.dec.SetEmitEnabled(true)
-	if _, err := h.dec.Write(block); err != nil {
-		return connError(CodeCompression, "%v", err)
+	for len(block) > 0 {
+		piece := block[:min(len(block), sectionPiece)]
+		block = block[len(piece):]
+		if _, err := h.dec.Write(piece); err != nil {
+			return connError(CodeCompression, "%v", err)
+		}
+		if most := h.opts.MaxHeaderBytes; h.size/bombFactor > most {
+			return connError(CodeEnhanceYourCalm, "a decoded header section of more than %d times the limit of %d bytes", bombFactor, most)
+		}
 	}
 	if err := h.dec.Close(); err != nil {
 		return connError(CodeCompression, "%v", err)

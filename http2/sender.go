@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"golang.org/x/net/http2/hpack"
@@ -68,8 +69,13 @@ func (l *streamList) pop() *stream {
 	return st
 }
 
-// remove takes st out of the list of its urgency, if it is there.
+// remove takes st out of the list that it is on.
 func (o *sender) remove(st *stream) {
+	if st.starved {
+		at := slices.Index(o.starved, st)
+		o.starved = slices.Delete(o.starved, at, at+1)
+		st.starved = false
+	}
 	if !st.queued {
 		return
 	}
@@ -152,7 +158,9 @@ func (sc *serverConn) sendPiece(st *stream) bool {
 		st.stuck = 0
 		return false
 	}
-	sc.flood.earn(2 + float64(len(p.data)/512)) // for the updates of two windows, by clients that give them back in small pieces
+	if len(p.data) > 0 {
+		sc.flood.earn(2 + float64(len(p.data)/512)) // for the updates of two windows, by clients that give them back in small pieces
+	}
 	if p.end {
 		sc.sent(st)
 		return false

@@ -198,21 +198,21 @@ func (sc *serverConn) onData(f frame, p []byte) *ConnError {
 		sc.control(appendWindowUpdate(nil, 0, connWindow-sc.recvWindow))
 		sc.recvWindow = connWindow
 	}
+	data, _, err := f.unpad(p)
+	if err != nil {
+		return err
+	}
 	st := sc.streams[f.stream]
+	if len(data) == 0 && (st == nil || !f.has(flagEndStream)) {
+		if err := sc.charge("DATA frames without bytes"); err != nil {
+			return err
+		}
+	}
 	if st == nil {
 		if err := sc.onPast(f); err != nil || sc.unheard(f.stream) {
 			return err
 		}
 		return sc.resetID(f.stream, CodeStreamClosed, "DATA on a closed stream")
-	}
-	data, _, err := f.unpad(p)
-	if err != nil {
-		return err
-	}
-	if len(data) == 0 && !f.has(flagEndStream) {
-		if err := sc.charge("DATA frames without bytes"); err != nil {
-			return err
-		}
 	}
 	switch st.recvWindow -= f.length; {
 	case st.recvEnd:

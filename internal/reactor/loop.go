@@ -71,6 +71,7 @@ type Kernel struct {
 	Clock sys.Clock
 	Open  func() (sys.Poller, error)
 	Pause func(d time.Duration, alarm <-chan struct{}) // how a loop without a working poller waits; nil = in real time
+	Yield func()                                       // lets other goroutines run; nil = they need no time of the loop's
 }
 
 // Settings say how a loop runs.

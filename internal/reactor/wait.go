@@ -71,6 +71,7 @@ func (l *Loop[T]) Wait() int {
 // poll asks the poller for events and waits for them until the given time, if timeout is not 0.
 func (l *Loop[T]) poll(begin int64, timeout time.Duration, until int64) (int, error) {
 	if timeout == 0 {
+		l.yield()
 		n, err := l.Poller.Wait(l.events, 0)
 		l.resumed(l.Clock.Now())
 		return n, err
@@ -92,6 +93,15 @@ func (l *Loop[T]) poll(begin int64, timeout time.Duration, until int64) (int, er
 		l.judgeWait(n, woken, until)
 	}
 	return n, err
+}
+
+// yield lets other goroutines have the processor before a loop that has input in hand goes on. A loop that always has some
+// never sleeps, and a worker that waits for its processor would get it when the scheduler takes it away, after 10 ms. A
+// pinned loop has a processor of its own.
+func (l *Loop[T]) yield() {
+	if l.budget.input && l.Kernel.Yield != nil && !l.Set.Pinned {
+		l.Kernel.Yield()
+	}
 }
 
 // resumed notes that the loop runs again.

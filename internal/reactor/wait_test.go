@@ -50,6 +50,28 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
+// TestYield: a loop that goes on with input in hand lets other goroutines run first, unless its processor is its own. One
+// that goes on because of a task does not.
+func TestYield(t *testing.T) {
+	for pinned, want := range map[bool]int{false: 3, true: 0} {
+		r, ran := newRig(t, Settings{Pinned: pinned}), 0
+		yields := 0
+		r.Kernel.Yield = func() { yields++ }
+		r.submit(1, 0, &ran)
+		r.Iterate()
+		if yields != 0 || ran != 1 {
+			t.Errorf("pinned %t: %d yields before a task", pinned, yields)
+		}
+		r.input = true
+		for range 3 {
+			r.Iterate()
+		}
+		if yields != want {
+			t.Errorf("pinned %t: %d yields in three iterations with input in hand, want %d", pinned, yields, want)
+		}
+	}
+}
+
 // TestStrategyKnowsEmptyPolls: a strategy is told how many polls in a row brought nothing.
 func TestStrategyKnowsEmptyPolls(t *testing.T) {
 	var empty []int

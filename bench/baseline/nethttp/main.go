@@ -13,6 +13,7 @@ import (
 
 func main() {
 	dir := flag.String("files", "", "serve the files of this directory")
+	h2 := flag.Bool("http2", false, "speak HTTP/2 with prior knowledge, too")
 	flag.Parse()
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", target.HTTPType)
@@ -25,6 +26,9 @@ func main() {
 	if err != nil {
 		log.Fatalf("nethttp: %v", err)
 	}
-	go http.Serve(l, h)
+	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(*h2)
+	go srv.Serve(l)
 	target.Serve(l.Addr())
 }

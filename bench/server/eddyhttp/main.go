@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/bench/internal/target"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/http2"
 )
 
 func onLoop(w *http1.LoopResponse, _ *http1.LoopRequest) bool {
@@ -31,29 +32,37 @@ func onPool(w http.ResponseWriter, _ *http.Request) {
 func main() {
 	workers := flag.Int("workers", 0, "answer on a pool of this many workers; 0 answers on the loop")
 	dir := flag.String("files", "", "serve the files of this directory, on a pool")
+	h2 := flag.Bool("http2", false, "speak HTTP/2 with prior knowledge, in place of HTTP/1.1")
 	flag.Parse()
 	var h http.Handler = http.HandlerFunc(onPool)
 	if *dir != "" {
 		h = http.FileServer(http.Dir(*dir))
 	}
-	if err := run(*workers, h); err != nil {
+	if err := run(*workers, h, *h2); err != nil {
 		log.Fatalf("eddyhttp: %v", err)
 	}
 }
 
-func run(workers int, h http.Handler) error {
-	var f *http1.Factory
+func run(workers int, h http.Handler, h2 bool) error {
+	var pool *executor.Pool
+	onLoop := onLoop
 	if workers == 0 {
-		f = http1.NewHandler(nil, nil, http1.Options{OnLoop: onLoop})
+		h = nil
 	} else {
-		pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: workers, Queue: 1 << 16})
-		if err != nil {
+		var err error
+		if pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: workers, Queue: 1 << 16}); err != nil {
 			return err
 		}
 		defer pool.Close()
-		f = http1.NewHandler(h, pool, http1.Options{})
+		onLoop = nil
 	}
-	srv := &eddy.Server{Loops: 1, Init: f.Init, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
+	var init func(*eddy.Pipeline) error
+	if h2 {
+		init = http2.NewHandler(h, pool, http2.Options{OnLoop: onLoop}).Init
+	} else {
+		init = http1.NewHandler(h, pool, http1.Options{OnLoop: onLoop}).Init
+	}
+	srv := &eddy.Server{Loops: 1, Init: init, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
