@@ -146,7 +146,7 @@ func (c *Conn) startLinger() {
 		return
 	}
 	c.raise(lingering)
-	c.frames = lingerReads
+	c.frames = lingerPieces
 	c.finishWithin(c.set.lingerTimeout)
 	c.setInterest(sys.Read)
 }

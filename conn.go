@@ -54,7 +54,7 @@ type Conn struct {
 	phase      Phase
 	interest   sys.Interest
 	paused     pauseBits
-	frames     int8 // frame budget left in this turn; while the connection lingers, reads left of lingerReads
+	frames     int8 // frame budget left in this turn; what is left of lingerPieces while the connection lingers
 	bits       connBits
 	held       heldBytes
 	timer      wheelHandle // fires at the earliest deadline or before; see timeouts.go for the times that follow

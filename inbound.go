@@ -3,6 +3,7 @@ package eddy
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/meter"
@@ -348,23 +349,26 @@ func (c *Conn) resumeDecode() {
 	}
 }
 
-// lingerReads bounds the reads of a connection that lingers, at 64 KiB each.
-const lingerReads = 32
+// What a connection that lingers drops is counted in pieces of lingerPiece bytes, each read to the nearest. At most lingerPieces
+// are dropped, which is 2 MiB. Short reads, as of a peer far away, do not count.
+const (
+	lingerPiece  = 16 << 10
+	lingerPieces = math.MaxInt8
+)
 
 // discardInput reads and drops what the peer still sends while the connection lingers. A peer that sends more does not read:
 // there is no use in waiting for it.
 func (c *Conn) discardInput() {
 	l := c.loop
 	for range readCallBudget {
-		if c.frames--; c.frames < 0 {
-			c.kill()
-			return
-		}
 		n, err := l.sock.Read(c.fd, l.mem.scratch)
 		if err == sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
 			return
 		}
-		if n <= 0 || err != nil {
+		if n > 0 {
+			c.frames -= int8((n + lingerPiece/2) / lingerPiece)
+		}
+		if n <= 0 || err != nil || c.frames < 0 {
 			c.kill()
 			return
 		}

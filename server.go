@@ -43,7 +43,7 @@ type Server struct {
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB (at first a sixteenth of both), 8 MiB
 	Overflow      OverflowPolicy // what happens beyond Watermarks.Max
 	FlushTimeout  time.Duration  // time for the last bytes of a closing connection; 0 = 10 s
-	LingerTimeout time.Duration  // time for the peer's end of stream after ours, of which at most 32 reads are made; 0 = 2 s
+	LingerTimeout time.Duration  // time for the peer's end of stream after ours, while at most 2 MiB are dropped; 0 = 2 s
 	CloseOnEOF    bool           // end the connection at the peer's end of stream, instead of answering earlier requests
 	KeepCloses    int            // ended connections that RecentCloses reports, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()

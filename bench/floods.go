@@ -5,19 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // visitEvery is how often each visitor of floods asks, on a connection of its own.
@@ -33,11 +26,11 @@ var flooded = []contender{
 // floods measures what clients of HTTP/2 notice of others that flood the same loop: the latency of requests that are due at fixed times,
 // and the server's processor time and memory. It fails when a request of theirs does.
 func floods(ctx context.Context, b *binaries, s settings) (*report, error) {
-	attacker := contender{Name: "flooder", binary: "flooder"}
-	if err := b.build(ctx, append(slices.Clone(flooded), attacker)); err != nil {
+	client := contender{Name: "clients", binary: "floods"}
+	if err := b.build(ctx, append(slices.Clone(flooded), client)); err != nil {
 		return nil, err
 	}
-	kinds, err := s.floodKinds(ctx, b.path(attacker))
+	kinds, err := s.floodKinds(ctx, b.path(client))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +47,7 @@ func floods(ctx context.Context, b *binaries, s settings) (*report, error) {
 			for turn := range flooded {
 				i := (round + turn) % len(flooded)
 				progress("%s, round %d of %d: %s", kind, round+1, s.rounds, flooded[i].Name)
-				row, err := b.besideFlood(ctx, s, flooded[i].on(s, s.procs[0]), b.path(attacker), kind)
+				row, err := b.besideFlood(ctx, s, flooded[i].on(s, s.procs[0]), b.path(client), kind)
 				if err != nil {
 					return nil, fmt.Errorf("%s beside %s: %w", flooded[i].Name, kind, err)
 				}
@@ -95,19 +88,19 @@ var floodColumns = []column{
 }
 
 // besideFlood starts a server, has it visited without a flood and then beside one, and returns a row of the table.
-func (b *binaries) besideFlood(ctx context.Context, s settings, c contender, attacker, kind string) (row []float64, err error) {
+func (b *binaries) besideFlood(ctx context.Context, s settings, c contender, client, kind string) (row []float64, err error) {
 	srv, err := start(b, c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, srv.stop()) }()
-	quiet, err := askAll(ctx, srv.addr, s.cases[0].conns, s.duration)
+	_, before, err := s.visits(ctx, client, srv.addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := func() (sent, conns float64, err error) { return 0, 0, nil }
 	if kind != noFlood {
-		if stop, err = flood(s, attacker, srv.addr, kind); err != nil {
+		if stop, err = flood(s, client, srv.addr, kind); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +112,7 @@ func (b *binaries) besideFlood(ctx context.Context, s settings, c contender, att
 	if err != nil {
 		return nil, err
 	}
-	h, err := askAll(ctx, srv.addr, s.cases[0].conns, s.duration)
+	p50, p99, err := s.visits(ctx, client, srv.addr)
 	to, cpuErr := srv.cpuTime()
 	elapsed := time.Since(began)
 	sent, conns, stopErr := stop()
@@ -127,16 +120,15 @@ func (b *binaries) besideFlood(ctx context.Context, s settings, c contender, att
 	if err := errors.Join(err, cpuErr, stopErr, memErr); err != nil {
 		return nil, err
 	}
-	at := func(h *hdrhistogram.Histogram, q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e3 }
 	return []float64{
-		at(h, 50), at(h, 99), at(quiet, 99), at(h, 99) / at(quiet, 99), 100 * (to - from).Seconds() / s.duration.Seconds(),
+		p50, p99, before, p99 / before, 100 * (to - from).Seconds() / s.duration.Seconds(),
 		sent / elapsed.Seconds(), conns / elapsed.Seconds(), float64(peak) / (1 << 20),
 	}, nil
 }
 
-// flood starts a process that floods addr. It shares the processor of whoever measures, who goes first. stop ends it.
-func flood(s settings, attacker, addr, kind string) (stop func() (sent, conns float64, err error), err error) {
-	cmd := exec.Command("nice", "-n", "19", attacker, "-addr", addr, "-kind", kind, "-conns", strconv.Itoa(s.cases[0].pipeline))
+// flood starts a process that floods addr. It shares the processor of the visitors, who go first. stop ends it.
+func flood(s settings, client, addr, kind string) (stop func() (sent, conns float64, err error), err error) {
+	cmd := exec.Command("chrt", "--idle", "0", client, "-addr", addr, "-flood", kind, "-conns", strconv.Itoa(s.cases[0].pipeline))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -166,81 +158,19 @@ func flood(s settings, attacker, addr, kind string) (stop func() (sent, conns fl
 	return stop, nil
 }
 
-// askAll has n clients ask at fixed times for d, and returns the latencies from those times on.
-func askAll(ctx context.Context, addr string, n int, d time.Duration) (*hdrhistogram.Histogram, error) {
-	ctx, cancel := context.WithTimeout(ctx, d+20*time.Second)
+// visits has a process visit addr, and returns what it measured, in microseconds.
+func (s settings) visits(ctx context.Context, client, addr string) (p50, p99 float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.duration+20*time.Second)
 	defer cancel()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	all, errs := newHistogram(), []error(nil)
-	for i := range n {
-		wg.Go(func() {
-			h, err := ask(ctx, addr, visitEvery*time.Duration(i)/time.Duration(n), int(d/visitEvery))
-			mu.Lock()
-			defer mu.Unlock()
-			if errs = append(errs, err); err == nil {
-				all.Merge(h)
-			}
-		})
+	cmd := exec.CommandContext(ctx, client, "-addr", addr, "-conns", strconv.Itoa(s.cases[0].conns), "-every", visitEvery.String(), "-for", s.duration.String())
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := startOn(cmd, s.clientCPU); err != nil {
+		return 0, 0, err
 	}
-	wg.Wait()
-	return all, errors.Join(errs...)
-}
-
-// ask makes n requests on one connection, and reads until all are answered.
-func ask(ctx context.Context, addr string, offset time.Duration, n int) (*hdrhistogram.Histogram, error) {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
+	if err := cmd.Wait(); err != nil {
+		return 0, 0, fmt.Errorf("visitors: %w", err)
 	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	var block bytes.Buffer
-	enc := hpack.NewEncoder(&block)
-	for _, f := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/"}, {Name: ":authority", Value: "bench", Sensitive: true}} {
-		if err := enc.WriteField(f); err != nil { // none is remembered, so the block is the same for each request
-			return nil, err
-		}
-	}
-	fr := http2.NewFramer(c, c)
-	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(fr.WriteSettings(), fr.WriteWindowUpdate(0, 1<<30)); err != nil {
-		return nil, err
-	}
-	begin := time.Now().Add(offset)
-	h := newHistogram()
-	answered := make(chan error, 1)
-	go func() { answered <- answers(fr, n, begin, h) }()
-	for i := range n {
-		time.Sleep(time.Until(begin.Add(visitEvery * time.Duration(i))))
-		if err := fr.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
-			return nil, errors.Join(err, <-answered)
-		}
-	}
-	return h, <-answered
-}
-
-// answers reads the answers to n requests.
-func answers(fr *http2.Framer, n int, begin time.Time, h *hdrhistogram.Histogram) error {
-	for got := 0; got < n; {
-		f, err := fr.ReadFrame()
-		if err != nil {
-			return fmt.Errorf("after %d of %d answers: %w", got, n, err)
-		}
-		switch f := f.(type) {
-		case *http2.GoAwayFrame:
-			return fmt.Errorf("after %d of %d answers: %v", got, n, f)
-		case *http2.RSTStreamFrame:
-			return fmt.Errorf("after %d of %d answers: %v", got, n, f)
-		case *http2.DataFrame:
-			if f.StreamEnded() {
-				got++
-				due := begin.Add(visitEvery * time.Duration(f.StreamID/2))
-				_ = h.RecordValue(min(max(int64(time.Since(due)), 0), int64(maxLatency))) // in range, so it cannot fail
-			}
-		}
-	}
-	return nil
+	_, err = fmt.Fscan(&out, &p50, &p99)
+	return p50, p99, err
 }

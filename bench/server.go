@@ -51,7 +51,7 @@ var sources = map[string][]string{
 	"coderws":   {"go", "build", "-o", "", "./peer/coderws"},
 	"eddyrpc":   {"go", "build", "-o", "", "./server/eddyrpc"},
 	"grpcrpc":   {"go", "build", "-o", "", "./peer/grpcrpc"},
-	"flooder":   {"go", "build", "-o", "", "./server/flooder"},
+	"floods":    {"go", "build", "-o", "", "./server/floods"},
 	"flow":      {"go", "build", "-o", "", "./server/flow"},
 	"netrpc":    {"go", "build", "-o", "", "./baseline/netrpc"},
 }

@@ -1,6 +1,6 @@
-// Command flooder is a client of HTTP/2 that means harm. Each of its connections sends one kind of frames as fast as it can; one that the
-// server ends is replaced at once. The flooder says when it begins, goes on until its standard input ends, and then prints how many pieces
-// it has sent over how many connections.
+// Command floods is clients of HTTP/2: visitors that ask at fixed times and print what they have measured, or with -flood one that means
+// harm. Each of its connections sends one kind of frames as fast as it can; one that the server ends is replaced at once. A flooder says
+// when it begins, goes on until its standard input ends, and then prints how many pieces it has sent over how many connections.
 package main
 
 import (
@@ -192,22 +192,27 @@ func (f *flooder) visit() error {
 func main() {
 	kinds := slices.Sorted(maps.Keys(floods))
 	addr := flag.String("addr", "", "of the server")
-	kind := flag.String("kind", "ping", "one of "+strings.Join(kinds, ", "))
-	list := flag.Bool("list", false, "print the kinds")
 	conns := flag.Int("conns", 4, "connections at a time")
+	every := flag.Duration("every", 10*time.Millisecond, "how often a visitor asks")
+	d := flag.Duration("for", time.Second, "how long visitors ask")
+	kind := flag.String("flood", "", "one of "+strings.Join(kinds, ", "))
+	list := flag.Bool("list", false, "print the kinds of floods")
 	flag.Parse()
-	if *list {
+	switch f := (&flooder{addr: *addr, send: floods[*kind]}); {
+	case *list:
 		fmt.Println(strings.Join(kinds, "\n"))
-		return
+	case *kind == "":
+		if err := visit(*addr, *conns, *every, *d); err != nil {
+			log.Fatalf("floods: %v", err)
+		}
+	case f.send == nil:
+		log.Fatalf("floods: no flood %q", *kind)
+	default:
+		for range *conns {
+			go f.run()
+		}
+		io.Copy(io.Discard, os.Stdin)
+		f.over.Store(true)
+		fmt.Println(f.sent.Load(), f.conns.Load())
 	}
-	f := &flooder{addr: *addr, send: floods[*kind]}
-	if f.send == nil {
-		log.Fatalf("flooder: no flood %q", *kind)
-	}
-	for range *conns {
-		go f.run()
-	}
-	io.Copy(io.Discard, os.Stdin)
-	f.over.Store(true)
-	fmt.Println(f.sent.Load(), f.conns.Load())
 }
