@@ -26,9 +26,10 @@ type Strategy func(timeout time.Duration, empty int) Decision
 // waits is what the loop knows of its waits.
 type waits struct {
 	strategy  Strategy
-	empty     int  // polls in a row that brought nothing
-	premature int  // waits in a row that returned early
-	polled    bool // the poller was asked in this iteration and answered
+	empty     int   // polls in a row that brought nothing
+	premature int   // waits in a row that returned early
+	polled    bool  // the poller was asked in this iteration and answered
+	yielded   int64 // when the loop last slept or yielded
 }
 
 // Polled reports whether the poller was asked in this iteration and answered.
@@ -71,7 +72,7 @@ func (l *Loop[T]) Wait() int {
 // poll asks the poller for events and waits for them until the given time, if timeout is not 0.
 func (l *Loop[T]) poll(begin int64, timeout time.Duration, until int64) (int, error) {
 	if timeout == 0 {
-		l.yield()
+		l.yield(begin)
 		n, err := l.Poller.Wait(l.events, 0)
 		l.resumed(l.Clock.Now())
 		return n, err
@@ -89,17 +90,23 @@ func (l *Loop[T]) poll(begin int64, timeout time.Duration, until int64) (int, er
 	n, err := l.Poller.Wait(l.events, timeout)
 	woken := l.Tasks.awaken()
 	l.resumed(l.Clock.Now())
+	l.waits.yielded = l.Now
 	if err == nil && timeout != 0 {
 		l.judgeWait(n, woken, until)
 	}
 	return n, err
 }
 
+// yieldEvery is how long a loop runs before it yields. Handlers that compute take 10 ms each until the loop runs again, so
+// it must not be gone after each short iteration.
+const yieldEvery = 500 * time.Microsecond
+
 // yield lets other goroutines have the processor before a loop that has input in hand goes on. A loop that always has some
 // never sleeps, and a worker that waits for its processor would get it when the scheduler takes it away, after 10 ms. A
 // pinned loop has a processor of its own.
-func (l *Loop[T]) yield() {
-	if l.budget.input && l.Kernel.Yield != nil && !l.Set.Pinned {
+func (l *Loop[T]) yield(now int64) {
+	if l.budget.input && l.Kernel.Yield != nil && !l.Set.Pinned && now-l.waits.yielded >= int64(yieldEvery) {
+		l.waits.yielded = now
 		l.Kernel.Yield()
 	}
 }

@@ -50,24 +50,34 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// TestYield: a loop that goes on with input in hand lets other goroutines run first, unless its processor is its own. One
-// that goes on because of a task does not.
+// TestYield: a loop that goes on with input in hand lets other goroutines run after yieldEvery, unless its processor is its
+// own. One that goes on because of a task does not.
 func TestYield(t *testing.T) {
-	for pinned, want := range map[bool]int{false: 3, true: 0} {
+	for pinned, want := range map[bool]int{false: 2, true: 0} {
 		r, ran := newRig(t, Settings{Pinned: pinned}), 0
 		yields := 0
 		r.Kernel.Yield = func() { yields++ }
+		r.Iterate() // sleeps
+		r.now += int64(2 * yieldEvery)
 		r.submit(1, 0, &ran)
 		r.Iterate()
 		if yields != 0 || ran != 1 {
 			t.Errorf("pinned %t: %d yields before a task", pinned, yields)
 		}
 		r.input = true
-		for range 3 {
+		for range 4 { // the second and the fourth come too early
 			r.Iterate()
+			r.now += int64(yieldEvery / 2)
 		}
 		if yields != want {
-			t.Errorf("pinned %t: %d yields in three iterations with input in hand, want %d", pinned, yields, want)
+			t.Errorf("pinned %t: %d yields in two times yieldEvery with input in hand, want %d", pinned, yields, want)
+		}
+		r.input = false
+		r.Iterate() // sleeps
+		r.input = true
+		r.Iterate()
+		if yields != want {
+			t.Errorf("pinned %t: a yield right after a sleep", pinned)
 		}
 	}
 }
