@@ -210,8 +210,8 @@ func TestArguments(t *testing.T) {
 	}}
 	p := program{run: run{poller: "select", skip: "^TestParser", args: []string{"-seeds", "7"}}, pkg: pkg{dir: "/d"}, bin: "/b"}
 	for test, want := range map[string]string{
-		"":      "/d [EDDY_POLLER=select PWD=/d] /b [-test.v -test.paniconexit0 -test.timeout=1h0m0s -test.skip=^TestParser -test.shuffle=on -test.count=5 -seeds 7]",
-		"TestA": "/d [EDDY_POLLER=select PWD=/d] /b [-test.v -test.paniconexit0 -test.timeout=1h0m0s -test.skip=^TestParser -test.run=^TestA$ -seeds 7]",
+		"":      "/d [EDDY_POLLER=select PWD=/d] /b [-test.v -test.paniconexit0 -test.timeout=1h40m0s -test.skip=^TestParser -test.shuffle=on -test.count=5 -seeds 7]",
+		"TestA": "/d [EDDY_POLLER=select PWD=/d] /b [-test.v -test.paniconexit0 -test.timeout=1h40m0s -test.skip=^TestParser -test.run=^TestA$ -seeds 7]",
 	} {
 		if g.try(p, test); got != want {
 			t.Errorf("%q: %s\nwant %s", test, got, want)
