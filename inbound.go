@@ -61,7 +61,7 @@ func (c *Conn) lookAtTurn(n int) {
 	switch now := l.Clock.Now(); {
 	case l.inHand.turn == 0:
 		l.inHand.turn = now
-	case now-l.inHand.turn >= int64(turnTime):
+	case now-l.inHand.turn >= int64(turnTime) && c.phase < PhaseClosing: // a connection that lingers counts something else
 		c.frames = 0
 	}
 }

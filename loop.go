@@ -287,7 +287,9 @@ func (l *loop) resumeConn(c *Conn) {
 	defer l.contain(c)
 	l.serving.Store(c)
 	c.clear(listedReady)
-	c.beginTurn()
+	if c.phase < PhaseClosing {
+		c.beginTurn()
+	}
 	l.batch = c
 	if l.memory.pressed > 0 {
 		c.pauseForBudget()

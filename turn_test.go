@@ -131,6 +131,35 @@ func TestLingerIsBounded(t *testing.T) {
 	}
 }
 
+// TestLingerAfterALongTurn: a connection that is closed by a handler at the end of its turn, with frames in hand, drops as much as any other.
+func TestLingerAfterALongTurn(t *testing.T) {
+	for name, frames := range map[string]int{"by the last frame of the turn": 2, "with frames in hand": 4} {
+		t.Run(name, func(t *testing.T) {
+			var st *stage
+			got := 0
+			srv := cutServer(func(ctx *Context, _ string) error {
+				st.now.Add(int64(turnTime))
+				if got++; got == 2 {
+					ctx.CloseAfterFlush(CloseNormal)
+				}
+				return nil
+			})
+			st, l := newStage(t, srv)
+			a := st.connect(l)
+			a.send(strings.Repeat(strings.Repeat("x", turnBytes)+";", frames))
+			l.Iterate()
+			if !a.conn.has(lingering) || a.conn.frames != lingerPieces {
+				t.Fatalf("%d pieces are left, want %d", a.conn.frames, lingerPieces)
+			}
+			l.lists.ready = append(l.lists.ready, a.conn) // as one that a task has closed while frames were in hand
+			l.Iterate()
+			if a.conn.frames != lingerPieces || a.closed != 0 {
+				t.Errorf("%d pieces are left, closed %d times", a.conn.frames, a.closed)
+			}
+		})
+	}
+}
+
 // TestLoopsYield: the loops of the operating system's kernel let other goroutines run; see reactor's TestYield.
 func TestLoopsYield(t *testing.T) {
 	g := &Group{Loops: 1}
