@@ -30,6 +30,9 @@ type waits struct {
 	premature int   // waits in a row that returned early
 	polled    bool  // the poller was asked in this iteration and answered
 	yielded   int64 // when the loop last slept or yielded
+	trust     int   // in yields before a sleep: how many may still bring no task
+	skips     int   // sleeps without a yield, since there is no trust
+	passed    bool  // the poller was not asked before the tasks of the last yield
 }
 
 // Polled reports whether the poller was asked in this iteration and answered.
@@ -51,6 +54,15 @@ func (l *Loop[T]) Wait() int {
 			timeout = 0
 		}
 	}
+	if timeout != 0 && l.tasksAfterYield() {
+		if !l.waits.passed {
+			l.waits.passed = true
+			l.resumed(l.Clock.Now())
+			return 0
+		}
+		timeout = 0
+	}
+	l.waits.passed = false
 	if l.health.retryAt > begin {
 		return l.waitWithoutPoller(begin, timeout)
 	}
@@ -95,6 +107,40 @@ func (l *Loop[T]) poll(begin int64, timeout time.Duration, until int64) (int, er
 		l.judgeWait(n, woken, until)
 	}
 	return n, err
+}
+
+const (
+	// maxTrust is how many yields in a row may bring no task before the loop sleeps without one.
+	maxTrust = 16
+	// trustGained is what a yield that brought a task adds.
+	trustGained = 4
+	// probeEvery is how many sleeps there are for each yield of a loop without trust.
+	probeEvery = 64
+)
+
+// tasksAfterYield lets the goroutines run that this loop has woken, before the loop sleeps, and reports whether they have
+// left tasks. A task that is found this way costs neither a sleep nor a wakeup, nor does the poller have to be asked. Loops
+// whose yields bring nothing hardly yield. A pinned loop has a processor of its own.
+func (l *Loop[T]) tasksAfterYield() bool {
+	w := &l.waits
+	if l.Kernel.Yield == nil || l.Set.Pinned {
+		return false
+	}
+	if w.trust == 0 {
+		if w.skips++; w.skips < probeEvery {
+			return false
+		}
+		w.skips, w.trust = 0, 1
+	}
+	l.Vitals.BusyFrom.Store(0)
+	l.Kernel.Yield()
+	w.yielded = l.Clock.Now()
+	if l.Tasks.Waiting() {
+		w.trust = min(w.trust+trustGained, maxTrust)
+		return true
+	}
+	w.trust--
+	return false
 }
 
 // yieldEvery is how long a loop runs before it yields. Handlers that compute take 10 ms each until the loop runs again, so

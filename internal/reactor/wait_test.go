@@ -82,6 +82,45 @@ func TestYield(t *testing.T) {
 	}
 }
 
+// TestYieldBeforeSleep: a loop yields before it sleeps, as long as that brings tasks. It then runs them without asking the
+// poller, but asks every second time. Loops whose yields bring nothing, and pinned ones, sleep at once.
+func TestYieldBeforeSleep(t *testing.T) {
+	r, ran := newRig(t, Settings{}), 0
+	brings, yields := false, 0
+	r.Kernel.Yield = func() {
+		yields++
+		if brings {
+			r.submit(1, 0, &ran)
+		}
+	}
+	iterate := func(n int) []time.Duration {
+		r.poller.timeouts, yields, ran = nil, 0, 0
+		for range n {
+			r.Iterate()
+		}
+		return r.poller.timeouts
+	}
+	if iterate(probeEvery - 1); yields != 0 {
+		t.Errorf("%d yields of a loop without trust", yields)
+	}
+	if waits := iterate(1); yields != 1 || !slices.Equal(waits, []time.Duration{-1}) {
+		t.Errorf("%d yields at a probe that brings nothing, waited %v", yields, waits)
+	}
+	iterate(probeEvery - 1)
+	brings = true
+	if waits := iterate(6); yields != 6 || ran != 6 || !slices.Equal(waits, []time.Duration{0, 0, 0}) {
+		t.Errorf("%d yields, %d tasks, waited %v: want 6, 6 and every second time 0", yields, ran, waits)
+	}
+	brings = false
+	if waits := iterate(maxTrust + 10); yields != maxTrust || len(waits) != maxTrust+10 || slices.Contains(waits, 0) {
+		t.Errorf("%d yields in %d sleeps that bring nothing, want %d; waited %v", yields, maxTrust+10, maxTrust, waits)
+	}
+	r.Set.Pinned, brings = true, true
+	if iterate(2 * probeEvery); yields != 0 {
+		t.Errorf("%d yields of a pinned loop", yields)
+	}
+}
+
 // TestStrategyKnowsEmptyPolls: a strategy is told how many polls in a row brought nothing.
 func TestStrategyKnowsEmptyPolls(t *testing.T) {
 	var empty []int
