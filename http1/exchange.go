@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/httpserve"
 	"github.com/go-eddy/eddy/limit"
@@ -343,6 +344,10 @@ func (ex *exchange) write(msg any) error {
 		return os.ErrDeadlineExceeded
 	}
 	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a File that Write refuses cannot be written again
+		if shared, ok := msg.(*buf.Shared); ok {
+			shared.Retain()
+			defer shared.Release()
+		}
 		err := ex.conn.Write(msg)
 		if !errors.Is(err, eddy.ErrSaturated) {
 			return err

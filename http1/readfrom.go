@@ -1,11 +1,13 @@
 package http1
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"reflect"
+	"runtime"
 	"syscall"
 
 	"github.com/go-eddy/eddy"
@@ -23,8 +25,9 @@ const (
 // was queued, and blocks while the client does not read, as Write does. src may be closed after the call.
 //
 // The kernel sends the bytes of a regular file when the response has a Content-Length and there is no TLS. The file may be
-// inside an io.LimitedReader. A WriteHandler in the pipeline then sees an *eddy.File. Everything else is copied. A file must
-// not be shortened before the client has it, or the connection ends short of the Content-Length.
+// inside an io.LimitedReader. A WriteHandler in the pipeline then sees an *eddy.File. Over TLS the file is read into
+// buffers of the engine, and a WriteHandler sees *buf.Shared. Everything else is copied. A file must not be shortened
+// before the client has it, or the connection ends short of the Content-Length.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	sent, err := w.sendFile(src)
 	if err != nil {
@@ -70,10 +73,10 @@ func rest(f file) (at, n int64) {
 	return at, info.Size() - at
 }
 
-// sendFile lets the kernel send the bytes of a file that src reads. The caller copies the rest of src.
+// sendFile sends the bytes of a file that src reads, without TLS by the kernel. The caller copies the rest of src.
 func (w *response) sendFile(src io.Reader) (int64, error) {
 	f, limit := fileOf(src)
-	if f == nil || w.isHead || w.hijacked || w.ex.sc.tls != nil {
+	if f == nil || w.isHead || w.hijacked {
 		return 0, nil
 	}
 	at, n := rest(f)
@@ -113,24 +116,53 @@ func (w *response) sendFile(src io.Reader) (int64, error) {
 // sendPieces queues n bytes of f from offset at on. Each piece counts in full in the outbound queue, so that a client that
 // does not read blocks the handler. sent is less than n, without an error, when f has no more or no descriptor is free.
 func (w *response) sendPieces(f file, at, n int64) (sent int64, err error) {
+	next := filePieceOf
+	if w.ex.sc.tls != nil {
+		next = w.readPiece
+	}
 	for sent < n {
-		// Read the piece into the page cache here, because the loop must not wait for the disk.
-		piece, err := io.Copy(io.Discard, io.NewSectionReader(f, at+sent, min(n-sent, filePiece)))
-		if piece == 0 || err != nil {
+		msg, piece, err := next(f, at+sent, n-sent)
+		if msg == nil || err != nil {
 			return sent, err
 		}
-		own, err := sys.Dup(f, f.Name()) // the handler may close f at any time
-		if err != nil {
-			return sent, nil //nolint:nilerr // copying needs none
-		}
-		msg := &eddy.File{File: own, Offset: at + sent, Length: piece}
 		if err := w.ex.write(msg); err != nil {
-			msg.Release()
 			w.fail(err)
 			return sent, err
 		}
 		w.written += piece
 		sent += piece
+		if w.ex.sc.tls != nil {
+			runtime.Gosched() // the loop encrypts and sends the piece while the caches have it, and pieces do not pile up
+		}
 	}
 	return sent, nil
+}
+
+// filePieceOf returns a piece that the kernel sends, of at most n bytes. msg is nil when f has no more or no descriptor is
+// free. The piece is read into the page cache here, because the loop must not wait for the disk.
+func filePieceOf(f file, at, n int64) (msg eddy.Releaser, piece int64, err error) {
+	piece, err = io.Copy(io.Discard, io.NewSectionReader(f, at, min(n, filePiece)))
+	if piece == 0 || err != nil {
+		return nil, 0, err
+	}
+	own, err := sys.Dup(f, f.Name()) // the handler may close f at any time
+	if err != nil {
+		return nil, 0, nil //nolint:nilerr // copying needs none
+	}
+	return &eddy.File{File: own, Offset: at, Length: piece}, piece, nil
+}
+
+// readPiece returns a piece in memory, of at most n bytes, for a layer that changes every byte. msg is nil when f ends
+// within the piece.
+func (w *response) readPiece(f file, at, n int64) (msg eddy.Releaser, piece int64, err error) {
+	b := w.ex.conn.Buffers().Get(int(min(n, maxPiece)))
+	k, err := f.ReadAt(b.Bytes(), at)
+	if k == b.Len() {
+		return b, int64(k), nil
+	}
+	b.Release()
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return nil, 0, err
 }

@@ -3,11 +3,14 @@ package tlsx_test
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,8 +186,18 @@ func TestHTTP(t *testing.T) {
 	r.wantEnd(eddy.ClosePeerClosed)
 }
 
-// TestFilesOverHTTP: files go through TLS by copying, whole and in ranges. Only an eddy.File is refused, because the
-// kernel would send it unencrypted.
+// sharedNoter counts the bytes that reach the layer in counted buffers.
+type sharedNoter struct{ n *atomic.Int64 }
+
+func (s sharedNoter) HandleWrite(ctx *eddy.Context, msg any) error {
+	if b, ok := msg.(*buf.Shared); ok {
+		s.n.Add(int64(b.Len()))
+	}
+	return ctx.Write(msg)
+}
+
+// TestFilesOverHTTP: files go through TLS in buffers of the engine, whole and in ranges, and every buffer goes back. Only an
+// eddy.File is refused, because the kernel would send it unencrypted.
 func TestFilesOverHTTP(t *testing.T) {
 	dir := t.TempDir()
 	content := pattern(300 << 10)
@@ -192,7 +205,12 @@ func TestFilesOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := http1.NewHandler(http.FileServer(http.Dir(dir)), newPool(t, 2), http1.Options{HeaderTimeout: time.Hour})
-	r := newRig(t, setup{add: pages.Init})
+	var shared atomic.Int64
+	var pool atomic.Pointer[buf.SharedPool]
+	r := newRig(t, setup{add: func(p *eddy.Pipeline) error {
+		pool.Store(p.Conn().Buffers())
+		return errors.Join(p.Add("noter", sharedNoter{&shared}), pages.Init(p))
+	}})
 	tr := &http.Transport{TLSClientConfig: clientConfig()}
 	defer tr.CloseIdleConnections()
 	hc := &http.Client{Transport: tr, Timeout: time.Hour}
@@ -217,6 +235,46 @@ func TestFilesOverHTTP(t *testing.T) {
 		if err != nil || resp.StatusCode != c.status || !bytes.Equal(b, c.want) {
 			t.Errorf("%q: %d, %d bytes of %d, %v", c.span, resp.StatusCode, len(b), len(c.want), err)
 		}
+		if n := shared.Swap(0); n < int64(len(c.want))-1024 {
+			t.Errorf("%q: %d bytes in buffers of the engine, want nearly all %d", c.span, n, len(c.want))
+		}
+	}
+	testkit.Eventually(t, "every buffer back", func() bool { return pool.Load().Live() == 0 })
+}
+
+// TestFileShortenedOverTLS: a file that is shorter than its Content-Length ends the connection within the response.
+func TestFileShortenedOverTLS(t *testing.T) {
+	const size = 200 << 10
+	name := filepath.Join(t.TempDir(), "file.bin")
+	if err := os.WriteFile(name, pattern(size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan int64, 1)
+	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		w.Header().Set("Content-Length", strconv.Itoa(size+1))
+		n, err := io.Copy(w, f)
+		if err != nil {
+			t.Error(err)
+		}
+		sent <- n
+	}), newPool(t, 2), http1.Options{HeaderTimeout: time.Hour})
+	r := newRig(t, setup{add: pages.Init})
+	tr := &http.Transport{TLSClientConfig: clientConfig()}
+	defer tr.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: tr, Timeout: time.Hour}).Get("https://" + r.addr + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if n := <-sent; n != size || !errors.Is(err, io.ErrUnexpectedEOF) || !bytes.Equal(b, pattern(size)) {
+		t.Errorf("%d bytes sent, %d received, %v", n, len(b), err)
 	}
 }
 

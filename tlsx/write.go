@@ -89,9 +89,15 @@ func (s *session) writeEarly(parts [][]byte, n int) error {
 	return nil
 }
 
-// add gathers p. What fills whole records is encrypted at once.
+// add gathers p. What fills whole records is encrypted at once, without a copy: gathered bytes then leave before it in a
+// shorter record.
 func (s *session) add(p []byte) error {
 	for len(p) > 0 {
+		if len(p) >= maxPlain {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
 		if s.gather == nil {
 			if whole := len(p) / maxPlain * maxPlain; whole > 0 {
 				if err := s.encrypt(p[:whole]); err != nil {
