@@ -236,7 +236,8 @@ func TestOtherComparisons(t *testing.T) {
 	requireGCC(t)
 	short := []string{"-rounds", "1", "-duration", "200ms", "-warmup", "50ms"}
 	topologies := runJSON(t, append([]string{"topologies", "-cases", "4x1"}, short...)...)
-	for _, r := range topologies.Tables[0].Rows {
+	farewells := runJSON(t, append([]string{"farewells", "-cases", "4x1"}, short...)...)
+	for _, r := range slices.Concat(topologies.Tables[0].Rows, farewells.Tables[0].Rows) {
 		if r.Median <= 0 || r.P50 <= 0 {
 			t.Errorf("topologies, %s: %+v", r.Name, r)
 		}
@@ -309,6 +310,15 @@ func TestVisitsAreChecked(t *testing.T) {
 	_, err = short(serve(t, func(c net.Conn) { c.Write(make([]byte, 64)); io.Copy(io.Discard, c) })).round(context.Background(), nothing)
 	if err == nil || !strings.Contains(err.Error(), "differs") {
 		t.Errorf("server that lies: %v", err)
+	}
+	chatty := short(serve(t, func(c net.Conn) {
+		io.CopyN(c, c, 64)
+		io.Copy(io.Discard, c)
+		c.Write([]byte{1})
+	}))
+	chatty.fin = true
+	if _, err = chatty.round(context.Background(), nothing); err == nil || !strings.Contains(err.Error(), "1 bytes behind the answer") {
+		t.Errorf("server that says more after the FIN: %v", err)
 	}
 }
 

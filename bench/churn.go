@@ -18,6 +18,7 @@ import (
 type churn struct {
 	addr             string
 	visitors, size   int
+	fin              bool // a visit ends by FIN on both sides, instead of a reset
 	warmup, duration time.Duration
 	cpus             []int
 }
@@ -45,9 +46,10 @@ func (c *churn) round(ctx context.Context, mark func() error) (*result, error) {
 				errs <- err
 				return
 			}
-			for message := pattern(c.size, 0); !over.Load(); {
+			v := &visitor{target: target, message: pattern(c.size, 0), fin: c.fin, from: byte(i)}
+			for !over.Load() {
 				from := int64(time.Since(base))
-				if err := visit(target, message); err != nil {
+				if err := v.visit(); err != nil {
 					errs <- err
 					return
 				}
@@ -103,8 +105,17 @@ func (c *churn) window(ctx context.Context, mark func() error, base time.Time, f
 	return nil
 }
 
-// visit makes one connection and one exchange, with blocking calls. It leaves with a reset, so that the ports suffice.
-func visit(target netip.AddrPort, message []byte) error {
+// visitor makes visits, one after the other.
+type visitor struct {
+	target  netip.AddrPort
+	message []byte
+	fin     bool
+	from    byte // which of the loopback addresses it comes from, if by FIN
+}
+
+// visit makes one connection and one exchange, with blocking calls. It leaves with a reset, so that the ports suffice, or by
+// FIN, and then waits for the server's.
+func (v *visitor) visit() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -114,28 +125,58 @@ func visit(target netip.AddrPort, message []byte) error {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
+	if err := v.prepare(fd); err != nil {
 		return err
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(target.Port()), Addr: target.Addr().As4()}); err != nil {
-		return fmt.Errorf("connect to %v: %w", target, err)
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(v.target.Port()), Addr: v.target.Addr().As4()}); err != nil {
+		return fmt.Errorf("connect to %v: %w", v.target, err)
 	}
-	if _, err := unix.Write(fd, message); err != nil {
+	if _, err := unix.Write(fd, v.message); err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
-	answer := make([]byte, len(message))
-	for at := 0; at < len(answer); {
+	answer := make([]byte, len(v.message)+1)
+	n, err := receive(fd, answer[:len(v.message)])
+	if err != nil || n < len(v.message) {
+		return fmt.Errorf("visit: %d of %d bytes of the answer (%w)", n, len(v.message), err)
+	}
+	if !bytes.Equal(answer[:n], v.message) {
+		return fmt.Errorf("visit: the echo differs from what was sent")
+	}
+	if !v.fin {
+		return nil
+	}
+	if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
+		return fmt.Errorf("visit: shutdown: %w", err)
+	}
+	if n, err := receive(fd, answer); err != nil || n > 0 {
+		return fmt.Errorf("visit: %d bytes behind the answer (%w)", n, err)
+	}
+	return nil
+}
+
+// prepare makes the socket end by a reset. A socket that ends by FIN keeps its port for a minute in TIME_WAIT: each visitor
+// of this kind has a loopback address, and thus ports, of its own.
+func (v *visitor) prepare(fd int) error {
+	if !v.fin {
+		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); err != nil {
+		return err
+	}
+	return unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 1, v.from}})
+}
+
+// receive reads until answer is full or the stream ends.
+func receive(fd int, answer []byte) (at int, err error) {
+	for at < len(answer) {
 		n, err := unix.Read(fd, answer[at:])
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil || n == 0 {
-			return fmt.Errorf("visit: %d of %d bytes of the answer (%w)", at, len(answer), err)
+			return at, err
 		}
 		at += n
 	}
-	if !bytes.Equal(answer, message) {
-		return fmt.Errorf("visit: the echo differs from what was sent")
-	}
-	return nil
+	return at, nil
 }

@@ -38,15 +38,39 @@ func hop(ctx context.Context, b *binaries, s settings) (*report, error) {
 	})
 }
 
-// topologies compares the three topologies under connections that live for one exchange.
+const (
+	eddySingle   = "eddy, single reactor"
+	eddyBoss     = "eddy, boss and 2 workers"
+	eddyTwoLoops = "eddy, 2 loops"
+	gnetTwoLoops = "gnet v2, 2 loops"
+)
+
+// loops compares servers of two loops on two processors, one of which the load generator shares.
+func loops(ctx context.Context, b *binaries, s settings) (*report, error) {
+	two := []string{"-loops", "2"}
+	return compare(ctx, b, s, "requests", echoLoad, []contender{
+		netEcho, {Name: eddyTwoLoops, binary: "eddy", args: two}, {Name: gnetTwoLoops, binary: "gnet", args: two},
+	})
+}
+
+// topologies compares the three topologies under connections that live for one exchange and end by a reset.
 func topologies(ctx context.Context, b *binaries, s settings) (*report, error) {
-	visits := func(srv *server, s settings, c testCase) rounder {
-		return &churn{addr: srv.addr, visitors: c.conns, size: s.size, warmup: s.warmup, duration: s.duration, cpus: s.clientCPU}
+	return visits(ctx, b, s, false)
+}
+
+// farewells compares the same servers under connections that end by FIN on both sides.
+func farewells(ctx context.Context, b *binaries, s settings) (*report, error) {
+	return visits(ctx, b, s, true)
+}
+
+func visits(ctx context.Context, b *binaries, s settings, fin bool) (*report, error) {
+	load := func(srv *server, s settings, c testCase) rounder {
+		return &churn{addr: srv.addr, visitors: c.conns, size: s.size, fin: fin, warmup: s.warmup, duration: s.duration, cpus: s.clientCPU}
 	}
-	return compare(ctx, b, s, "connections", visits, []contender{
+	return compare(ctx, b, s, "connections", load, []contender{
 		cLoop, netEcho,
-		{Name: "eddy, single reactor", binary: "eddy", args: []string{"-topology", "single"}},
-		{Name: "eddy, boss and 2 workers", binary: "eddy", args: []string{"-topology", "boss", "-loops", "2"}},
+		{Name: eddySingle, binary: "eddy", args: []string{"-topology", "single"}},
+		{Name: eddyBoss, binary: "eddy", args: []string{"-topology", "boss", "-loops", "2"}},
 		{Name: "eddy, 2 loops with a listener each", binary: "eddy", args: []string{"-topology", "listeners", "-loops", "2"}},
 		gnetEcho,
 	})
@@ -133,7 +157,7 @@ func (rep *report) compareOn(ctx context.Context, b *binaries, s settings, procs
 func (rep *report) allocations(servers []*server, tables []*table) {
 	g := &grid{
 		Title: fmt.Sprintf("Objects allocated by the server, GOMAXPROCS=%d, over all rounds with warm-ups and connecting:", tables[0].Procs),
-		First: "server", Columns: []column{{"per " + rep.Unit[:len(rep.Unit)-1], "%.3f"}},
+		First: "server", Columns: []column{{"per " + singular(rep.Unit), "%.3f"}},
 	}
 	both := false
 	for i, srv := range servers {
@@ -158,6 +182,14 @@ func (rep *report) allocations(servers []*server, tables []*table) {
 		g.Columns = append(g.Columns, column{"of the client", "%.3f"})
 	}
 	rep.Grids = append(rep.Grids, g)
+}
+
+// singular returns the singular of a unit.
+func singular(unit string) string {
+	if stem, ok := strings.CutSuffix(unit, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(unit, "s")
 }
 
 // startAll builds the contenders and starts them on the server's processors. stop ends those that were started and must

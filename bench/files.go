@@ -39,6 +39,44 @@ func files(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return rep, nil
 }
 
+// filesTLS compares servers that send files over lasting connections of TLS.
+func filesTLS(ctx context.Context, b *binaries, s settings) (*report, error) {
+	root := filepath.Join(b.dir, "files")
+	if err := makeFiles(root, s); err != nil {
+		return nil, err
+	}
+	serve := []string{"-tls", "-files", root}
+	rep, err := compare(ctx, b, s, "requests", fileLoadTLS, []contender{
+		{Name: "net/http", binary: "nethttp", args: serve, tls: true},
+		{Name: onPoolName, binary: "eddyhttp", args: append([]string{"-workers", "8"}, serve...), tls: true},
+	})
+	if err == nil {
+		rep.Note = "TLS 1.3. The clients are goroutines of the driver, which compare every byte; only the processor time of the server counts."
+	}
+	return rep, err
+}
+
+func fileLoadTLS(srv *server, s settings, c testCase) rounder {
+	return &tlsFile{tlsLoad{
+		addr: srv.addr, conns: c.conns, size: s.size, pipeline: c.pipeline, request: fileRequest(s.size),
+		warmup: s.warmup, duration: s.duration,
+	}}
+}
+
+// tlsFile asks the server once for its answer. tlsLoad then compares every other answer with that one.
+type tlsFile struct{ tlsLoad }
+
+func (f *tlsFile) round(ctx context.Context, mark func() error) (*result, error) {
+	c, err := dialTLS(f.addr)
+	if err != nil {
+		return nil, err
+	}
+	if f.want, err = askOn(c, f.request); err != nil {
+		return nil, err
+	}
+	return f.tlsLoad.round(ctx, mark)
+}
+
 // comparedFiles are the cases of files.
 var comparedFiles = []testCase{{conns: 64, pipeline: 1, size: 4 << 10}, {conns: 16, pipeline: 1, size: 1 << 20}, {conns: 2, pipeline: 1, size: 100 << 20}}
 
@@ -59,6 +97,10 @@ func makeFiles(root string, s settings) error {
 }
 
 func fileLoad(srv *server, s settings, c testCase) rounder {
-	request := strings.Replace(httpRequest, "/plaintext", fmt.Sprintf("/%d", s.size), 1)
-	return &httpRound{srv.addr, request, s, c}
+	return &httpRound{srv.addr, fileRequest(s.size), s, c}
+}
+
+// fileRequest asks for the file of that size.
+func fileRequest(size int) string {
+	return strings.Replace(httpRequest, "/plaintext", fmt.Sprintf("/%d", size), 1)
 }

@@ -21,6 +21,10 @@ func (all found) echoTargets() (list []goal) {
 		}
 		list = append(list, more("the same", peer, t, oneLoop, gnetEcho.Name), all.ahead("the same: ahead of every other Go peer", t, netEcho, netpollEcho, nbioEcho))
 	}
+	for _, conns := range []int{100, 1000} {
+		what := fmt.Sprintf("echo by 2 loops on 2 processors, the client beside, %d connections: requests a second", conns)
+		list = append(list, moreOf(rates, what, 1.1, all.table("loops", conns, 1, 0, 2), eddyTwoLoops, gnetTwoLoops))
+	}
 	return list
 }
 
@@ -29,7 +33,7 @@ func (all found) ahead(what string, t *table, peers ...contender) goal {
 	x := goal{what, "> the best", notMeasured, notMeasured}
 	var least *span
 	for _, peer := range peers {
-		if s, ok := t.ratio(oneLoop, peer.Name); ok && (least == nil || s.mid < least.mid) {
+		if s, ok := t.ratio(oneLoop, peer.Name, perCPUSecond); ok && (least == nil || s.mid < least.mid) {
 			least = &s
 			x.measured = s.String() + " × " + peer.Name
 		}
@@ -101,6 +105,8 @@ func (all found) httpTargets() (list []goal) {
 	const function, fast, std = "eddy, function on the loop", "valyala/fasthttp", "net/http"
 	one, deep := all.table("http", 64, 1, 0, 1), all.table("http", 64, 16, 0, 1)
 	list = []goal{
+		more("HTTP/1.1, 64 connections, function on the loop", 1.05, one, function, uWebSocketsName),
+		more("the same, 16 in flight", 1.05, deep, function, uWebSocketsName),
 		more("HTTP/1.1, 64 connections, function on the loop", 1.5, one, function, fast),
 		more("HTTP/1.1, 64 connections, net/http handler on a pool", 1.3, one, onPoolName, fast),
 		more("the same, 16 in flight", 0.9, deep, onPoolName, fast),
@@ -110,40 +116,58 @@ func (all found) httpTargets() (list []goal) {
 	for _, c := range comparedFiles {
 		t := all.table("files", c.conns, c.pipeline, c.size, 1)
 		what := fmt.Sprintf("file of %d B by http.FileServer, %d connections", c.size, c.conns)
-		list = append(list, more(what, 0.95, t, onPoolName, nginxName), more("the same", 1.5, t, onPoolName, std))
+		list = append(list, more(what, 0.95, t, onPoolName, nginxName), more("the same", 1.5, t, onPoolName, std),
+			more("the same over TLS", 1.2, all.table("files-tls", c.conns, c.pipeline, c.size, 1), onPoolName, std))
 	}
 	return list
 }
 
 func (all found) webSocketTargets() (list []goal) {
-	for _, c := range []struct {
-		inFlight int
-		what     string
-	}{{1, "WebSocket echo 128 B, 100 connections"}, {16, "the same, 16 in flight"}} {
-		t := all.table("ws", 100, c.inFlight, 0, 1)
-		x := all.ahead(c.what, t, wsServers[1:]...)
-		x.wanted = "≥ 1.3 × the best goroutine-based library"
+	for _, c := range []testCase{{conns: 100, pipeline: 1}, {conns: 2000, pipeline: 1}, {conns: 100, pipeline: 16}} {
+		t := all.table("ws", c.conns, c.pipeline, 0, 1)
+		what := fmt.Sprintf("WebSocket echo of 128 B, %d connections, %d in flight on each", c.conns, c.pipeline)
+		best := all.ahead("the same", t, wsServers[1:]...)
+		best.wanted = "≥ 1.3 × the best goroutine-based library"
 		for _, peer := range wsServers[1:] {
-			if s, ok := t.ratio(oneLoop, peer.Name); ok && x.measured == s.String()+" × "+peer.Name {
-				x.holds = s.verdict(atLeast(1.3))
+			if s, ok := t.ratio(oneLoop, peer.Name, perCPUSecond); ok && best.measured == s.String()+" × "+peer.Name {
+				best.holds = s.verdict(atLeast(1.3))
 			}
 		}
-		list = append(list, x)
+		list = append(list, more(what, 1, t, oneLoop, uWebSocketsName), best)
+	}
+	for _, conns := range []int{5000, 15000} {
+		t := all.table("ws-broadcast", conns, 1, 0, 1)
+		what := fmt.Sprintf("WebSocket broadcast of 256 B to %d: deliveries per CPU second", conns)
+		list = append(list, more(what, 1.1, t, eddyHub, uWebSocketsName), t.sooner("the same: time until the last has it", eddyHub, uWebSocketsName),
+			more("the same: deliveries per CPU second", 1, t, eddyHub, gwsHub), t.sooner("the same: time until the last has it", eddyHub, gwsHub))
 	}
 	return list
 }
 
+// sooner returns the goal that the median latency of a row is not above that of another. It is of all rounds together.
+func (t *table) sooner(what, name, base string) goal {
+	x := goal{what, "≤ " + base, notMeasured, notMeasured}
+	a, b := t.row(name), t.row(base)
+	if a != nil && b != nil {
+		x.measured = fmt.Sprintf("p50 %.1f ms, theirs %.1f ms", a.P50/1e3, b.P50/1e3)
+		x.holds = one(a.P50).verdict(atMost(b.P50))
+	}
+	return x
+}
+
 // visitTargets are those of connections that live for one exchange, and of TLS.
-func (all found) visitTargets() []goal {
-	const boss = "eddy, boss and 2 workers"
-	churn := all.table("topologies", 16, 1, 0, 2)
-	return []goal{
-		more("churn by reset: visits per CPU second", 1.05, churn, boss, gnetEcho.Name),
-		more("the same", 0.9, churn, boss, cLoop.Name),
+func (all found) visitTargets() (list []goal) {
+	for _, c := range []struct{ part, what string }{{"topologies", "churn by reset"}, {"farewells", "churn by FIN"}} {
+		t := all.table(c.part, 16, 1, 0, 2)
+		for _, ours := range []string{eddyBoss, eddySingle} {
+			list = append(list, more(c.what+", "+ours+": visits per CPU second", 1.05, t, ours, gnetEcho.Name), more("the same", 0.9, t, ours, cLoop.Name))
+		}
+	}
+	return append(list,
 		more("TLS handshakes: visits per CPU second", 1.2, all.table("handshakes", 16, 1, 0, 1), eddyTLS.Name, netTLS.Name),
 		more("TLS echo of 64 B, 100 connections", 1.2, all.table("tls", 100, 1, 0, 1), eddyTLS.Name, netTLS.Name),
 		more("TLS echo of 16 KiB, 100 connections", 1.2, all.table("tls", 100, 1, 16<<10, 1), eddyTLS.Name, netTLS.Name),
-	}
+	)
 }
 
 func (all found) rpcTargets() []goal {
@@ -154,6 +178,8 @@ func (all found) rpcTargets() []goal {
 		more("the same", 3, many, ours, grpc),
 		more("the same, raw: dispatcher all", 0.95, many, raw, direct),
 		more("the same, 1 caller, protobuf", 1.4, one, ours, netrpc),
+		all.cell("the same: epoll_pwait for each call, server", "≤ 3", "%.2f", atMost(3), "rpc", "epoll_pwait", ours, "of the server"),
+		all.cell("the same: epoll_pwait for each call, client", "≤ 3", "%.2f", atMost(3), "rpc", "epoll_pwait", ours, "of the client"),
 		more("gRPC 128 B, 1 caller of grpc-go: calls per CPU second of the server", 2, all.table("grpc", 1, 1, 0, 1), "eddy", "grpc-go"),
 		more("the same, 64 callers on one connection", 2, all.table("grpc", 64, 1, 0, 1), "eddy", "grpc-go"),
 		more("the same, 1000 callers on one connection", 2, all.table("grpc", 1000, 1, 0, 1), "eddy", "grpc-go"),

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,11 +28,11 @@ func plaintext(ctx context.Context, b *binaries, s settings) (*report, error) {
 		}
 		by = wrkVersion(s.wrk)
 	}
-	rep, err := compare(ctx, b, s, "requests", load, httpServers)
+	rep, err := beside(ctx, b, s, "requests", "http", load, httpServers)
 	if err != nil {
 		return nil, err
 	}
-	rep.Note = "Load: " + by + "."
+	rep.Note = "Load: " + by + ". " + rep.Note
 	return rep, nil
 }
 
@@ -82,6 +83,11 @@ func askOnce(addr, request string) (*httpAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return askOn(c, request)
+}
+
+// askOn asks on a connection that it closes.
+func askOn(c net.Conn, request string) (*httpAnswer, error) {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(startTimeout))
 	if _, err := io.WriteString(c, request); err != nil {
@@ -103,6 +109,24 @@ func askOnce(addr, request string) (*httpAnswer, error) {
 		return nil, fmt.Errorf("the answer is not the one that was asked for: %s, %d bytes", resp.Status, n)
 	}
 	return a, nil
+}
+
+// fetch asks on a connection, and compares the answer as it arrives, by means of scratch.
+func (a *httpAnswer) fetch(c io.ReadWriter, request string, scratch []byte) error {
+	if _, err := io.WriteString(c, request); err != nil {
+		return err
+	}
+	for at := 0; at < len(a.text); {
+		n, err := c.Read(scratch[:min(len(scratch), len(a.text)-at)])
+		if err != nil {
+			return fmt.Errorf("after %d of %d bytes of the answer: %w", at, len(a.text), err)
+		}
+		if !a.sameAt(at, scratch[:n]) {
+			return errors.New("the answer differs from what it should be")
+		}
+		at += n
+	}
+	return nil
 }
 
 // same reports whether data is what a row of answers contains from offset at of an answer on.

@@ -4,18 +4,21 @@
 //
 //	go run . echo         # C loop, tuned C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, 16 in flight on each of 100, 16 KiB
 //	go run . part-load    # the same at 20, 50 and 80 % of the capacity, on the loop and on a pool, alone and beside a busy process
+//	go run . loops        # two loops on two processors: net, gnet and eddy
 //	go run . files        # files of 4 KiB, 1 MiB and 100 MiB from net/http, fasthttp, nginx and eddy
+//	go run . files-tls    # the same over TLS, from net/http and eddy
 //	go run . http         # net/http, fasthttp, eddy on the loop and on a pool: a small answer, 1 and 16 in flight on each of 64
 //	go run . http-idle    # resident memory of idle keep-alive connections
 //	go run . hop          # eddy with its handler on the loop and on a pool, both wait modes, 1 and 2 processors
-//	go run . topologies   # connections that live for one exchange, against the three topologies
+//	go run . topologies   # connections that live for one exchange and end by a reset, against the three topologies
+//	go run . farewells    # the same, which end by FIN
 //	go run . writes       # messages from goroutines that own no connection
 //	go run . paused       # 1000 clients that keep sending to a server that does not read
 //	go run . idle         # resident memory and wakeups of idle connections
 //	go run . tls          # echo over TLS: crypto/tls on goroutines and on a loop
 //	go run . handshakes   # connections that live for one exchange, over TLS
-//	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and 16 KiB
-//	go run . ws-broadcast # one message to 1000 connections
+//	go run . ws           # WebSocket echo of eddy, gws, gorilla, coder and uWebSockets: 128 B on 100 and 2000 connections, 16 KiB
+//	go run . ws-broadcast # one message of 256 B to 1000, 5000 and 15,000 connections
 //	go run . ws-idle      # resident memory of idle WebSockets
 //	go run . floods       # what others notice of clients of HTTP/2 that flood: net/http and eddy
 //	go run . grpc         # servers of unary calls by gRPC, called by grpc-go: grpc-go and eddy
@@ -30,6 +33,7 @@
 //	go run . claims       # array and set, pool and garbage, view and copy, hand-off with garbage and without
 //	go run . crowd        # 100 connections that speak, alone and beside 10,000 idle ones
 //	go run . threads      # 1000 connections: a thread each, a goroutine each, one loop
+//	go run . scale        # what a connection and a message cost with 10 to 19,000 connections and one loop or more, a model, a plan for 1 M
 //	go run . results      # all of them, for RESULTS.md: see results -h
 //	go run . pools        # strands and keys, a pool for each of 1000 services, spilling to disk
 package main
@@ -102,10 +106,13 @@ var comparisons = map[string]comparison{
 	"echo":         {echo, "1x1,100x1,1000x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"part-load":    {partLoad, "100x64", "1", 5, 2 * time.Second},
 	"files":        {files, "64x1x4096,16x1x1048576,2x1x104857600", "1", 5, 2 * time.Second},
+	"files-tls":    {filesTLS, "64x1x4096,16x1x1048576,2x1x104857600", "1", 5, 2 * time.Second},
+	"loops":        {loops, "100x1,1000x1", "2", 5, 2 * time.Second},
 	"hop":          {hop, "100x1", "1,2", 5, 3 * time.Second},
 	"http":         {plaintext, "64x1,64x16", "1", 5, 2 * time.Second},
 	"http-idle":    {httpIdle, "1x1", "1", 1, 3 * time.Second},
 	"topologies":   {topologies, "16x1", "2", 5, 2 * time.Second},
+	"farewells":    {farewells, "16x1", "2", 5, 2 * time.Second},
 	"writes":       {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
 	"paused":       {paused, "1000x1", "1", 1, 5 * time.Second},
 	"idle":         {idle, "1x1", "1", 1, 3 * time.Second},
@@ -122,17 +129,18 @@ var comparisons = map[string]comparison{
 	"flow":         {largeMessages, "16x1x1024,16x1x65536,64x1x65536,64x1x1048576,16x1x7340032", "1", 3, time.Second},
 	"rpc-models":   {rpcModels, "1x1", "2", 1, 3 * time.Second},
 	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},
-	"ws":           {ws, "100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
-	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
+	"ws":           {ws, "100x1,2000x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
+	"ws-broadcast": {wsBroadcast, "1000x1,5000x1,15000x1", "1", 5, 2 * time.Second},
 	"ws-idle":      {wsIdle, "1x1", "1", 1, 3 * time.Second},
 	"limits":       {limits, "1x1", "2", 1, 9 * time.Second},
 	"claims":       {claims, "1x1", "1", 5, 200 * time.Millisecond},
 	"crowd":        {crowdOf, "100x1", "1", 5, time.Second},
 	"threads":      {threads, "1000x1", "1", 1, time.Second},
+	"scale":        {scale, "10x1,100x1,1000x1,5000x1,10000x1,19000x1", scaleLoops(), 5, time.Second},
 }
 
 // withBefore are the comparisons that can compare the engine with another checkout of itself.
-var withBefore = []string{"echo", "hop", "http", "idle", "topologies", "tls", "handshakes", "rpc", "ws", "ws-broadcast"}
+var withBefore = []string{"echo", "hop", "http", "idle", "loops", "topologies", "farewells", "tls", "handshakes", "rpc", "ws", "ws-broadcast"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -180,7 +188,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func parse(name string, c comparison, args []string) (settings, error) {
-	s := settings{streams: name == "flow" || name == "files" || name == "grpc-stream"}
+	s := settings{streams: name == "flow" || strings.HasPrefix(name, "files") || name == "grpc-stream"}
 	last := runtime.NumCPU() - 1
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.IntVar(&s.rounds, "rounds", c.rounds, "rounds; in each every server runs once, in turn")
@@ -188,7 +196,9 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.DurationVar(&s.warmup, "warmup", 500*time.Millisecond, "load before the window")
 	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), and x bytes per request if not those of -size; a table for each")
 	size := 64
-	if strings.HasPrefix(name, "ws") || strings.HasPrefix(name, "rpc") || strings.HasPrefix(name, "grpc") {
+	if name == "ws-broadcast" {
+		size = 256
+	} else if strings.HasPrefix(name, "ws") || strings.HasPrefix(name, "rpc") || strings.HasPrefix(name, "grpc") {
 		size = 128
 	}
 	fs.IntVar(&s.size, "size", size, "bytes per request")

@@ -69,6 +69,7 @@ type row struct {
 	RatioLow      float64   `json:"ratio_low"`
 	RatioHigh     float64   `json:"ratio_high"`
 	PerSecond     float64   `json:"requests_per_second"`
+	Rates         []float64 `json:"requests_per_second_by_round"`
 	P50           float64   `json:"p50_us"`
 	P99           float64   `json:"p99_us"`
 	P999          float64   `json:"p99.9_us"`
@@ -96,6 +97,7 @@ func (r *row) add(res *result, used time.Duration, peak int64) {
 	r.used += used
 	r.clientMallocs += res.mallocs
 	r.PerCPUSecond = append(r.PerCPUSecond, float64(res.requests)/used.Seconds())
+	r.Rates = append(r.Rates, float64(res.requests)/res.elapsed.Seconds())
 	r.latencies.Merge(res.latencies)
 	r.PeakRSS = max(r.PeakRSS, peak)
 }

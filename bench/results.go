@@ -32,18 +32,21 @@ const (
 var parts = []part{
 	{"echo", "Echo", "-rounds 15 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x16", ""},
 	{"part-load", "Part load", "-rounds 5 -duration 1s -warmup 200ms", quickRounds + " -cases 4x4", ""},
+	{"loops", "Two loops on two processors", "-rounds 9 -duration 500ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
 	{"hop", "Hop to a pool and back", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
 	{"idle", "Idle connections", "-duration 2s", quickIdle, "resident bytes per connection"},
 	{"ws-idle", "Idle WebSockets", "-duration 2s -idle-conns 10000", quickIdle, "resident bytes per connection"},
 	{"http-idle", "Idle keep-alive connections", "-duration 2s -idle-conns 10000", quickIdle, "resident bytes per connection"},
 	{"threads", "1000 connections: threads, goroutines, one loop", "", "-duration 50ms -cases 100x1", "resident bytes per connection"},
 	{"crowd", "100 connections that speak, alone and beside 10,000 idle ones", "-warmup 300ms", quickRounds + " -idle-conns 100 -cases 4x1", ""},
+	{"scale", "Scale", "-rounds 3 -duration 500ms -warmup 300ms", quickRounds + " -cases 4x1,20x1,40x1", costColumn},
 	{"paused", "Clients that keep sending to a server that does not read", "-duration 4s", "-duration 100ms -warmup 20ms -cases 20x1", "resident bytes per connection"},
 	{"lanes", "Light requests beside heavy and stuck ones", "-duration 1500ms", "-rounds 1 -duration 200ms -warmup 50ms", "ratio of p99"},
 	{"http", "HTTP/1.1", "-rounds 9 -duration 1s -warmup 0s", quickRounds + " -wrk= -cases 4x1,4x4", ""},
 	{"files", "Files", "-rounds 5 -duration 1s -warmup 200ms", quickRounds + " -cases 2x1x4096", ""},
+	{"files-tls", "Files over TLS", "-rounds 5 -duration 2s -warmup 200ms", quickRounds + " -cases 2x1x4096", ""},
 	{"ws", "WebSocket echo", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x4", ""},
-	{"ws-broadcast", "WebSocket broadcast", "-duration 700ms -warmup 200ms", quickRounds + " -cases 10x1", ""},
+	{"ws-broadcast", "WebSocket broadcast", "-duration 1500ms -warmup 200ms", quickRounds + " -cases 10x1", ""},
 	{"rpc", "RPC", "-rounds 11 -duration 500ms -warmup 100ms -cases 1x1,64x1,1024x1,64x1x16384", quickRounds + " -cases 1x1,4x1", ""},
 	{"grpc", "gRPC: unary calls of grpc-go's client", "-rounds 7 -duration 500ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
 	{"grpc-stream", "gRPC: streams of 100 messages for grpc-go's client", "-rounds 7 -duration 500ms -warmup 100ms", quickRounds + " -cases 2x3x128", ""},
@@ -52,7 +55,8 @@ var parts = []part{
 	{"rpc-models", "RPC: consumers, isolation, overload", "-duration 2s", "-duration 200ms", ""},
 	{"tls", "TLS", "-duration 700ms -warmup 200ms", quickRounds + " -cases 2x1", ""},
 	{"handshakes", "TLS handshakes", "-duration 700ms -warmup 200ms", quickRounds + " -cases 2x1", ""},
-	{"topologies", "Connections that live for one exchange", "-duration 700ms -warmup 200ms", quickRounds + " -cases 4x1", ""},
+	{"topologies", "Connections that live for one exchange and end by a reset", "-rounds 9 -duration 700ms -warmup 200ms", quickRounds + " -cases 4x1", ""},
+	{"farewells", "Connections that live for one exchange and end by FIN", "-rounds 9 -duration 700ms -warmup 200ms", quickRounds + " -cases 4x1", ""},
 	{"writes", "Writes from goroutines that own no connection", "-rounds 3 -duration 700ms -warmup 200ms -cases 1x8,100x1", quickRounds + " -cases 2x2", ""},
 	{"timers", "Armed deadlines", "-duration 200ms", "-rounds 1 -duration 1ms", ""},
 	{"rings", "Rings and lanes", "-duration 60ms", "-rounds 1 -duration 5ms -procs 2", ""},
@@ -60,6 +64,10 @@ var parts = []part{
 	{"claims", "What is said without a source", "-duration 100ms", "-rounds 1 -duration 5ms", "times as fast"},
 	{"desk", "Desk", "-duration 8s", "-quick", ""},
 }
+
+// apart are the comparisons that results leaves out, because each takes as long as a third of all the others: their figures
+// are in README.md.
+var apart = []string{"floods", "limits"}
 
 // resultsFlags are the flags of "results".
 type resultsFlags struct {

@@ -24,17 +24,21 @@ func rpc(ctx context.Context, b *binaries, s settings) (*report, error) {
 	calls := func(srv *server, s settings, c testCase) rounder {
 		return &callers{path: b.path(srv.contender), srv: srv, callers: c.conns, s: s}
 	}
-	rep, err := compare(ctx, b, s, "calls", calls, []contender{
+	contenders := []contender{
 		{Name: "grpc-go, protobuf", binary: "grpcrpc"},
 		{Name: "net/rpc, gob", binary: "netrpc"},
 		{Name: "eddy, protobuf", binary: "eddyrpc", args: []string{"-codec", "protobuf"}},
 		{Name: "eddy, raw", binary: "eddyrpc", args: []string{"-codec", "raw"}},
 		{Name: "eddy, raw, dispatcher direct", binary: "eddyrpc", args: []string{"-codec", "raw", "-dispatcher", "direct"}},
 		{Name: "eddy, gRPC, protobuf", binary: "eddyrpc", args: []string{"-codec", "grpc"}},
-	})
-	if err == nil {
-		rep.Note = "\nThe column of connections is callers; all of them share one connection. Processor seconds are of client and server together."
 	}
+	rep, err := compare(ctx, b, s, "calls", calls, contenders)
+	if err != nil || s.before != "" {
+		return rep, err
+	}
+	rep.Note = "\nThe column of connections is callers; all of them share one connection. Processor seconds are of client and server together."
+	waits, err := waitsOf(ctx, b, s, contenders)
+	rep.Grids = append(rep.Grids, waits)
 	return rep, err
 }
 
@@ -79,6 +83,7 @@ type callers struct {
 	s       settings
 	foreign bool
 	args    []string
+	under   []string // program that runs the client, with its arguments; nil = none
 }
 
 func (c *callers) round(ctx context.Context, mark func() error) (*result, error) {
@@ -90,7 +95,8 @@ func (c *callers) round(ctx context.Context, mark func() error) (*result, error)
 		"-warmup", c.s.warmup.String(), "-duration", c.s.duration.String())
 	ctx, cancel := context.WithTimeout(ctx, c.s.warmup+c.s.duration+time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.path, args...)
+	line := slices.Concat(c.under, []string{c.path}, args)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.srv.procs))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

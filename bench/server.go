@@ -32,28 +32,29 @@ type binaries struct {
 
 // sources are the commands that build the servers, by the name of their binary.
 var sources = map[string][]string{
-	"c":         {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
-	"net":       {"go", "build", "-o", "", "./baseline/netecho"},
-	"eddy":      {"go", "build", "-o", "", "./server/eddyecho"},
-	"lanes":     {"go", "build", "-o", "", "./server/lanes"},
-	"writers":   {"go", "build", "-o", "", "./server/writers"},
-	"nethttp":   {"go", "build", "-o", "", "./baseline/nethttp"},
-	"eddyhttp":  {"go", "build", "-o", "", "./server/eddyhttp"},
-	"fasthttp":  {"go", "build", "-o", "", "./peer/fasthttp"},
-	"netpoll":   {"go", "build", "-o", "", "./peer/netpollecho"},
-	"gnet":      {"go", "build", "-o", "", "./peer/gnetecho"},
-	"nbio":      {"go", "build", "-o", "", "./peer/nbioecho"},
-	"nginx":     {"go", "build", "-o", "", "./peer/nginx"},
-	"c-tuned":   {"gcc", "-O3", "-o", "", filepath.Join("baseline", "epoll_tuned.c")},
-	"eddyws":    {"go", "build", "-o", "", "./server/eddyws"},
-	"gwsws":     {"go", "build", "-o", "", "./peer/gwsws"},
-	"gorillaws": {"go", "build", "-o", "", "./peer/gorillaws"},
-	"coderws":   {"go", "build", "-o", "", "./peer/coderws"},
-	"eddyrpc":   {"go", "build", "-o", "", "./server/eddyrpc"},
-	"grpcrpc":   {"go", "build", "-o", "", "./peer/grpcrpc"},
-	"floods":    {"go", "build", "-o", "", "./server/floods"},
-	"flow":      {"go", "build", "-o", "", "./server/flow"},
-	"netrpc":    {"go", "build", "-o", "", "./baseline/netrpc"},
+	"c":           {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
+	"net":         {"go", "build", "-o", "", "./baseline/netecho"},
+	"eddy":        {"go", "build", "-o", "", "./server/eddyecho"},
+	"lanes":       {"go", "build", "-o", "", "./server/lanes"},
+	"writers":     {"go", "build", "-o", "", "./server/writers"},
+	"nethttp":     {"go", "build", "-o", "", "./baseline/nethttp"},
+	"eddyhttp":    {"go", "build", "-o", "", "./server/eddyhttp"},
+	"fasthttp":    {"go", "build", "-o", "", "./peer/fasthttp"},
+	"netpoll":     {"go", "build", "-o", "", "./peer/netpollecho"},
+	"gnet":        {"go", "build", "-o", "", "./peer/gnetecho"},
+	"nbio":        {"go", "build", "-o", "", "./peer/nbioecho"},
+	"nginx":       {"go", "build", "-o", "", "./peer/nginx"},
+	"c-tuned":     {"gcc", "-O3", "-o", "", filepath.Join("baseline", "epoll_tuned.c")},
+	"eddyws":      {"go", "build", "-o", "", "./server/eddyws"},
+	"gwsws":       {"go", "build", "-o", "", "./peer/gwsws"},
+	"gorillaws":   {"go", "build", "-o", "", "./peer/gorillaws"},
+	"coderws":     {"go", "build", "-o", "", "./peer/coderws"},
+	"eddyrpc":     {"go", "build", "-o", "", "./server/eddyrpc"},
+	"grpcrpc":     {"go", "build", "-o", "", "./peer/grpcrpc"},
+	"floods":      {"go", "build", "-o", "", "./server/floods"},
+	"uwebsockets": {"sh", filepath.Join("peer", "uwebsockets", "build.sh"), ""},
+	"flow":        {"go", "build", "-o", "", "./server/flow"},
+	"netrpc":      {"go", "build", "-o", "", "./baseline/netrpc"},
 }
 
 // build compiles the servers that the contenders need and dir does not hold yet.
@@ -90,7 +91,8 @@ type contender struct {
 	binary   string
 	checkout string // of the repository that it is built from; empty = this one
 	args     []string
-	procs    int // GOMAXPROCS; the C loop ignores it
+	procs    int      // GOMAXPROCS; the C loop ignores it
+	under    []string // program that runs the server, with its arguments; nil = none
 	tls      bool
 	cpus     []int
 }
@@ -108,7 +110,8 @@ type server struct {
 
 // start runs the contender on its processors and waits until it listens.
 func start(b *binaries, c contender) (*server, error) {
-	cmd := exec.Command(b.path(c), c.args...)
+	line := slices.Concat(c.under, []string{b.path(c)}, c.args)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.procs))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

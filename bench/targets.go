@@ -92,23 +92,36 @@ func (t *table) row(name string) *row {
 	return t.Rows[i]
 }
 
-// ratio compares two rows within each round.
-func (t *table) ratio(name, base string) (s span, ok bool) {
-	a, b := t.row(name), t.row(base)
-	if a == nil || b == nil || len(a.PerCPUSecond) == 0 || len(a.PerCPUSecond) != len(b.PerCPUSecond) {
+// perCPUSecond and rates are the figures of a row, by round, that ratio can compare.
+func perCPUSecond(r *row) []float64 { return r.PerCPUSecond }
+func rates(r *row) []float64        { return r.Rates }
+
+// ratio compares a figure of two rows within each round.
+func (t *table) ratio(name, base string, figure func(*row) []float64) (s span, ok bool) {
+	ours, theirs := t.row(name), t.row(base)
+	if ours == nil || theirs == nil {
+		return span{}, false
+	}
+	a, b := figure(ours), figure(theirs)
+	if len(a) == 0 || len(a) != len(b) {
 		return span{}, false
 	}
 	var all []float64
-	for i := range a.PerCPUSecond {
-		all = append(all, a.PerCPUSecond[i]/b.PerCPUSecond[i])
+	for i := range a {
+		all = append(all, a[i]/b[i])
 	}
 	return span{median(all), slices.Min(all), slices.Max(all), all}, true
 }
 
-// more returns the goal that the ratio of two rows is at least limit.
+// more returns the goal that the requests per processor second of a row are at least limit times those of another.
 func more(what string, limit float64, t *table, name, base string) goal {
+	return moreOf(perCPUSecond, what, limit, t, name, base)
+}
+
+// moreOf returns the goal that a figure of a row is at least limit times that of another.
+func moreOf(figure func(*row) []float64, what string, limit float64, t *table, name, base string) goal {
 	x := goal{what, fmt.Sprintf("≥ %.2f × %s", limit, base), notMeasured, notMeasured}
-	if s, ok := t.ratio(name, base); ok {
+	if s, ok := t.ratio(name, base, figure); ok {
 		x.measured, x.holds = s.String(), s.verdict(atLeast(limit))
 	}
 	return x

@@ -41,6 +41,10 @@ type tlsLoad struct {
 	conns, size, pipeline int
 	warmup, duration      time.Duration
 	visits                bool // each exchange on a connection of its own
+
+	// For HTTP, one at a time, instead of an echo:
+	request string
+	want    *httpAnswer
 }
 
 func (l *tlsLoad) round(ctx context.Context, mark func() error) (*result, error) {
@@ -105,8 +109,7 @@ func (w *tlsWindow) measure(ctx context.Context, l *tlsLoad, mark func() error, 
 
 // client exchanges messages, pipeline of them at a time, until the round is over.
 func (l *tlsLoad) client(w *tlsWindow, part *result) error {
-	message := pattern(l.size, l.pipeline-1)
-	answer := make([]byte, len(message))
+	exchange := l.exchange()
 	var conn *tls.Conn
 	for !w.over.Load() {
 		from := int64(time.Since(w.base))
@@ -116,7 +119,7 @@ func (l *tlsLoad) client(w *tlsWindow, part *result) error {
 				return err
 			}
 		}
-		if err := exchange(conn, message, answer); err != nil {
+		if err := exchange(conn); err != nil {
 			return err
 		}
 		for range l.pipeline {
@@ -131,6 +134,17 @@ func (l *tlsLoad) client(w *tlsWindow, part *result) error {
 		abort(conn)
 	}
 	return nil
+}
+
+// exchange returns what a client does on its connection, again and again.
+func (l *tlsLoad) exchange() func(io.ReadWriter) error {
+	if l.want != nil {
+		scratch := make([]byte, 64<<10)
+		return func(c io.ReadWriter) error { return l.want.fetch(c, l.request, scratch) }
+	}
+	message := pattern(l.size, l.pipeline-1)
+	answer := make([]byte, len(message))
+	return func(c io.ReadWriter) error { return exchange(c, message, answer) }
 }
 
 func dialTLS(addr string) (*tls.Conn, error) {

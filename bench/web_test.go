@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ func runIn(t *testing.T, dir, name string, args ...string) *report {
 // TestWebComparisons runs those of WebSocket, TLS and idle HTTP connections, briefly.
 func TestWebComparisons(t *testing.T) {
 	short, dir := []string{"-rounds", "1", "-duration", "100ms", "-warmup", "20ms"}, t.TempDir()
+	t.Setenv(uWebSocketsVariable, "")
 	for name, want := range map[string]struct {
 		args         []string
 		tables, rows int
@@ -36,6 +39,8 @@ func TestWebComparisons(t *testing.T) {
 		"ws-broadcast": {[]string{"-cases", "10x1"}, 1, 4, []int{0}},
 		"tls":          {[]string{"-cases", "2x1"}, 1, 2, []int{0}},
 		"handshakes":   {[]string{"-cases", "2x1"}, 1, 2, []int{0}},
+		"files-tls":    {[]string{"-cases", "2x1x4096,1x1x300000"}, 2, 2, []int{4096, 300000}},
+		"loops":        {[]string{"-cases", "4x1"}, 1, 3, []int{0}},
 	} {
 		rep := runIn(t, dir, name, append(want.args, short...)...)
 		if len(rep.Tables) != want.tables {
@@ -70,13 +75,67 @@ func TestWebComparisons(t *testing.T) {
 func TestWrk(t *testing.T) {
 	program := requireTool(t, "wrk")
 	rep := runIn(t, t.TempDir(), "http", "-wrk", program, "-rounds", "1", "-duration", "1s", "-warmup", "0s", "-cases", "4x3")
-	if want := "Load: " + wrkVersion(program) + "."; rep.Note != want || !strings.HasPrefix(want, "Load: wrk ") {
+	if want := "Load: " + wrkVersion(program) + ". "; !strings.HasPrefix(rep.Note, want) || !strings.HasPrefix(want, "Load: wrk ") {
 		t.Errorf("note %q, want %q", rep.Note, want)
 	}
 	for _, r := range rep.Tables[0].Rows {
 		if r.Median <= 0 || r.PerSecond <= 0 || r.P50 <= 0 || r.P999 < r.P50 {
 			t.Errorf("%s: implausible figures %+v", r.Name, r)
 		}
+	}
+}
+
+// TestUWebSockets: without its source the note says that it was not measured, and a folder without the source is named.
+func TestUWebSockets(t *testing.T) {
+	t.Setenv(uWebSocketsVariable, "")
+	all, note, err := withUWebSockets(wsServers, "echo")
+	if err != nil || len(all) != len(wsServers) || !strings.Contains(note, uWebSocketsVariable+" names no folder") {
+		t.Errorf("%d contenders, note %q, %v", len(all), note, err)
+	}
+	dir := t.TempDir()
+	t.Setenv(uWebSocketsVariable, dir)
+	if _, _, err := withUWebSockets(wsServers, "echo"); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "src"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "src", "App.h"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	all, note, err = withUWebSockets(wsServers, "echo")
+	if err != nil || len(all) != len(wsServers)+1 || all[len(wsServers)].Name != uWebSocketsName || !strings.HasPrefix(note, uWebSocketsName) {
+		t.Errorf("%d contenders, note %q, %v", len(all), note, err)
+	}
+}
+
+// TestWaits counts the calls of epoll_pwait where there is strace.
+func TestWaits(t *testing.T) {
+	requireTool(t, "strace")
+	s, err := parse("rpc", comparisons["rpc"], []string{"-duration", "100ms", "-warmup", "20ms"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := waitsOf(t.Context(), &binaries{dir: t.TempDir()}, s, []contender{{Name: "net/rpc, gob", binary: "netrpc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Rows) != 1 || g.Rows[0].Values[0] <= 0 || g.Rows[0].Values[1] <= 0 {
+		t.Errorf("%+v", g.Rows)
+	}
+}
+
+func TestStraceTotal(t *testing.T) {
+	const head = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n"
+	n, err := straceTotal(head + "100.00    0.000123           1       123           epoll_pwait\n------ ----------- ----------- --------- --------- ----------------\n100.00    0.000123           1       123         5 total\n")
+	if n != 123 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := straceTotal(""); n != 0 || err != nil {
+		t.Errorf("no call at all: %d, %v", n, err)
+	}
+	if _, err := straceTotal(head); err == nil {
+		t.Error("no total: accepted")
 	}
 }
 

@@ -21,8 +21,13 @@ var wsServers = []contender{
 
 // ws compares WebSocket echo servers. Ratios are to the first row.
 func ws(ctx context.Context, b *binaries, s settings) (*report, error) {
-	return compare(ctx, b, s, "messages", wsLoad, wsServers)
+	return beside(ctx, b, s, "messages", "echo", wsLoad, wsServers)
 }
+
+const (
+	eddyHub = "eddy, hub: framed once"
+	gwsHub  = "lxzan/gws, Broadcaster"
+)
 
 // wsBroadcast compares servers that send each message of one connection to all.
 func wsBroadcast(ctx context.Context, b *binaries, s settings) (*report, error) {
@@ -30,10 +35,10 @@ func wsBroadcast(ctx context.Context, b *binaries, s settings) (*report, error) 
 		return &fanout{addr: srv.addr, conns: c.conns, size: s.size, warmup: s.warmup, duration: s.duration, cpus: s.clientCPU}
 	}
 	hub := []string{"-mode", "hub"}
-	return compare(ctx, b, s, "deliveries", crowd, []contender{
-		{Name: "eddy, hub: framed once", binary: "eddyws", args: hub},
+	return beside(ctx, b, s, "deliveries", "hub", crowd, []contender{
+		{Name: eddyHub, binary: "eddyws", args: hub},
 		{Name: "eddy, a Write for each", binary: "eddyws", args: []string{"-mode", "each"}},
-		{Name: "lxzan/gws, Broadcaster", binary: "gwsws", args: hub},
+		{Name: gwsHub, binary: "gwsws", args: hub},
 		{Name: "gorilla/websocket, PreparedMessage", binary: "gorillaws", args: hub},
 	})
 }

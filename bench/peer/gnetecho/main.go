@@ -1,5 +1,5 @@
-// Command gnetecho is an echo server over gnet v2 with one event loop, as its documentation shows it: in OnTraffic, or on
-// its pool of goroutines with AsyncWrite.
+// Command gnetecho is an echo server over gnet v2, with one event loop unless told otherwise. It answers as gnet's
+// documentation shows: in OnTraffic, or on gnet's pool of goroutines with AsyncWrite.
 package main
 
 import (
@@ -44,13 +44,14 @@ func (e *echo) OnTraffic(c gnet.Conn) gnet.Action {
 
 func main() {
 	workers := flag.Int("workers", 0, "answer on gnet's pool of goroutines; 0 answers on the loop")
+	loops := flag.Int("loops", 1, "event loops")
 	flag.Parse()
 	e := &echo{booted: make(chan gnet.Engine, 1)}
 	if *workers > 0 {
 		e.pool = goroutine.Default()
 	}
 	go func() {
-		log.Fatalf("gnetecho: %v", gnet.Run(e, "tcp://127.0.0.1:0", gnet.WithNumEventLoop(1)))
+		log.Fatalf("gnetecho: %v", gnet.Run(e, "tcp://127.0.0.1:0", gnet.WithNumEventLoop(*loops)))
 	}()
 	target.Serve(address(<-e.booted))
 }

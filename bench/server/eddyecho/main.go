@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"flag"
 	"fmt"
 	"log"
@@ -92,19 +91,12 @@ func run(o options) error {
 	}
 	var layer *tlsx.Layer
 	if o.tls {
-		cert, err := tlsx.SelfSigned("localhost")
-		if err != nil {
-			return err
-		}
-		pool, err := executor.NewFixed(executor.Options{Name: "tls", Queue: tlsx.DefaultMaxHandshakes})
-		if err != nil {
+		var pool *executor.Pool
+		var err error
+		if layer, pool, err = target.TLS(); err != nil {
 			return err
 		}
 		defer pool.Close()
-		config := &tls.Config{Certificates: []tls.Certificate{cert}}
-		if layer, err = tlsx.Server(config, pool, tlsx.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
-			return err
-		}
 	}
 	srv := &eddy.Server{
 		Loops:       o.loops,

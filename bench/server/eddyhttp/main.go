@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"log"
@@ -33,17 +34,18 @@ func main() {
 	workers := flag.Int("workers", 0, "answer on a pool of this many workers; 0 answers on the loop")
 	dir := flag.String("files", "", "serve the files of this directory, on a pool")
 	h2 := flag.Bool("http2", false, "speak HTTP/2 with prior knowledge, in place of HTTP/1.1")
+	secure := flag.Bool("tls", false, "speak TLS, with a certificate made at the start")
 	flag.Parse()
 	var h http.Handler = http.HandlerFunc(onPool)
 	if *dir != "" {
 		h = http.FileServer(http.Dir(*dir))
 	}
-	if err := run(*workers, h, *h2); err != nil {
+	if err := run(*workers, h, *h2, *secure); err != nil {
 		log.Fatalf("eddyhttp: %v", err)
 	}
 }
 
-func run(workers int, h http.Handler, h2 bool) error {
+func run(workers int, h http.Handler, h2, secure bool) error {
 	var pool *executor.Pool
 	onLoop := onLoop
 	if workers == 0 {
@@ -61,6 +63,15 @@ func run(workers int, h http.Handler, h2 bool) error {
 		init = http2.NewHandler(h, pool, http2.Options{OnLoop: onLoop}).Init
 	} else {
 		init = http1.NewHandler(h, pool, http1.Options{OnLoop: onLoop}).Init
+	}
+	if secure {
+		layer, pool, err := target.TLS()
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		plain := init
+		init = func(p *eddy.Pipeline) error { return errors.Join(p.Add("tls", layer), plain(p)) }
 	}
 	srv := &eddy.Server{Loops: 1, Init: init, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
