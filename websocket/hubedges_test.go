@@ -71,8 +71,8 @@ func TestHubForgetsMembers(t *testing.T) {
 	})
 }
 
-// Messages are handed out to a bounded number of members at a time. A member that joins in between gets messages that
-// begin afterwards.
+// Messages are handed out to a bounded number of members in one iteration, which flushes them. A member that joins in
+// between gets messages that begin afterwards.
 func TestHubHandsOutInBatches(t *testing.T) {
 	h := newHub(t, HubOptions{})
 	s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{}, func(s *eddy.Server) { s.Loops = 1 })
@@ -97,7 +97,14 @@ func TestHubHandsOutInBatches(t *testing.T) {
 		func() error { return h.Broadcast(Text, []byte("one")) },
 		func() error { return h.Broadcast(Text, []byte("two")) },
 		func() error { return h.Join(sc, nil) },
-		func() error { return many.Eddy().Post(note) }, // between two batches
+		func() error { // between two batches, and behind what the first one has posted
+			return many.Eddy().Post(func() {
+				note()
+				if err := many.Eddy().Post(note); err != nil {
+					t.Error(err)
+				}
+			})
+		},
 	} {
 		if err := f(); err != nil {
 			t.Fatal(i, err)
@@ -106,7 +113,7 @@ func TestHubHandsOutInBatches(t *testing.T) {
 	letGo()
 	h.wantEmpty(t)
 	onLoop(t, many.Eddy().Loop(), note)
-	if want := []uint64{hubBatch, 2*(hubBatch+more) + 1}; fmt.Sprint(sent) != fmt.Sprint(want) {
+	if want := []uint64{hubBatch, hubBatch, 2*(hubBatch+more) + 1}; fmt.Sprint(sent) != fmt.Sprint(want) {
 		t.Errorf("sent by then: %v, want %v", sent, want)
 	}
 	late.want(0x81, "two")

@@ -139,9 +139,10 @@ func (s *shard) advance() {
 	}
 }
 
-// later continues in a later iteration.
+// later continues after the iteration, which flushes what was handed out. So a batch of buffers serves all members, and a
+// large hub does not fill the memory of its loop.
 func (s *shard) later() {
-	err := s.loop.Post(s.run)
+	err := s.loop.Tail(s.run)
 	if errors.Is(err, eddy.ErrSaturated) {
 		_, err = s.loop.After(time.Millisecond, s.run)
 	}
