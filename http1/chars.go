@@ -10,6 +10,7 @@ const (
 	classHost
 	classValue
 	classHex
+	classPlainPath // what net/url neither decodes nor encodes in a path
 )
 
 // classes maps each byte to the classes it belongs to.
@@ -38,6 +39,7 @@ func buildClasses() (t [256]uint8) {
 	}
 	mark(alnum+"-._~%!$&'()*+,;=:[]", classHost)
 	mark("0123456789abcdefABCDEF", classHex)
+	mark(alnum+"-._~/$&+,:;=@", classPlainPath)
 	return t
 }
 

@@ -81,7 +81,7 @@ func (h *head) makeResponse(r *http.Request, view []byte, n int, framing respons
 	}
 	carrier := http.Request{}
 	h.host = -1
-	h.header(&carrier, raw)
+	h.header(&carrier, raw, nil)
 	if h.chunked {
 		carrier.TransferEncoding, resp.TransferEncoding = []string{"chunked"}, []string{"chunked"}
 		if h.trailers > 0 {

@@ -47,6 +47,7 @@ type serverConn struct {
 
 	head   *head     // of an incomplete request, else nil
 	ex     *exchange // the request in hand, else nil
+	ending eddy.Signal
 	remote string
 	client any                  // the client's network, nil until owner has asked and behind a Unix socket
 	tls    *tls.ConnectionState // state of the TLS in front, else nil
@@ -58,6 +59,7 @@ var errDiscardLimit = errors.New("http1: more unread body than MaxDiscard")
 func (d *decoder) HandleOpen(ctx *eddy.Context) error {
 	sc := &serverConn{f: d.f, ctx: ctx, conn: ctx.Conn()}
 	ctx.SetState(sc)
+	sc.ending.Init(sc.conn, sc.settleFirst)
 	return sc.conn.SetDeadlines(d.f.limitsOver(sc.conn.Deadlines()))
 }
 
@@ -114,7 +116,7 @@ func (sc *serverConn) decodeHead(view []byte) (int, error) {
 
 // begin makes the exchange of a complete head and passes it on, unless its route awaits the body.
 func (sc *serverConn) begin(view []byte, n int) error {
-	ex, err := newExchange(sc, view, n)
+	ex, err := newExchange(sc, sc.head, view, n)
 	if err != nil {
 		return sc.refuse(err)
 	}

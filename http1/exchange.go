@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,13 +21,15 @@ import (
 // exchange is one request and its response. The loop makes it, a worker of the
 // pool runs the handler on it, and the loop ends it.
 type exchange struct {
-	f    *Factory
-	sc   *serverConn
-	conn *eddy.Conn
-	to   Route // its pool and class
-	req  *http.Request
-	w    response
-	ctx  requestContext
+	f      *Factory
+	sc     *serverConn
+	conn   *eddy.Conn
+	to     Route // its pool and class
+	req    http.Request
+	url    url.URL   // of most requests
+	values [8]string // of the fields of most requests
+	w      response
+	ctx    requestContext
 
 	body  *body // nil when the request has none
 	place executor.Place
@@ -42,8 +45,8 @@ type exchange struct {
 	answered bool // the response is complete and queued
 	ended    bool // the request's End was called
 
-	rest   remains // handed from the pool to the loop when the handler ends
-	ending eddy.Signal
+	rest remains     // handed from the pool to the loop when the handler ends
+	done atomic.Bool // rest is complete
 
 	inputClosed atomic.Bool               // the client has sent its last byte
 	writeBy     atomic.Pointer[time.Time] // the handler's own deadline for writes, nil for none
@@ -69,16 +72,17 @@ const (
 	loop          // the loop answered with an error, or the connection is over
 )
 
-func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) {
-	h := sc.head
+// newExchange makes the exchange of the complete head h, which is the first n bytes of view.
+func newExchange(sc *serverConn, h *head, view []byte, n int) (*exchange, *requestError) {
 	ex := &exchange{
 		f: sc.f, sc: sc, conn: sc.conn,
 		http11: h.minor > 0, keepAlive: h.keepAlive(),
 	}
 	ex.place.Owner = sc.owner()
 	ex.ctx.Conn, ex.ctx.Place = sc.conn, &ex.place
-	ex.req = sc.f.blank.WithContext(&ex.ctx)
-	if err := h.request(ex.req, view, n); err != nil {
+	ex.req = *sc.f.blank.WithContext(&ex.ctx)
+	ex.req.URL = &ex.url
+	if err := h.request(&ex.req, ex.values[:], view, n); err != nil {
 		ex.ctx.Cancel()
 		return nil, err
 	}
@@ -90,7 +94,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.req.TLS = sc.tls
 	ex.req.Body = http.NoBody
 	ex.w.init(ex)
-	to := sc.f.route(ex.req)
+	to := sc.f.route(&ex.req)
 	ex.to, ex.ctx.Class = to, to.Class
 	if h.hasBody() {
 		if err := ex.initBody(h, to); err != nil {
@@ -146,7 +150,7 @@ func (ex *exchange) Run() {
 		case ex.req.RequestURI == "*":
 			ex.w.Header().Set("Content-Length", "0") // OPTIONS for the server as a whole
 		default:
-			ex.f.handler.ServeHTTP(&ex.w, ex.req)
+			ex.f.handler.ServeHTTP(&ex.w, &ex.req)
 		}
 	}
 	if !ex.suspended {
@@ -213,8 +217,15 @@ func (ex *exchange) finish() {
 	if ex.body != nil {
 		_ = ex.body.Close() // never fails
 	}
-	ex.ending.Init(ex.conn, ex.settle)
-	_ = ex.ending.Raise() // fails only when the loop has ended, which has closed the connection
+	ex.done.Store(true)
+	_ = ex.sc.ending.Raise() // fails only when the loop has ended, which has closed the connection
+}
+
+// settleFirst settles the request in hand if its handler has ended.
+func (sc *serverConn) settleFirst() {
+	if ex := sc.ex; ex != nil && ex.done.Load() && !ex.answered {
+		ex.settle()
+	}
 }
 
 // settle ends the exchange on the loop: it queues the rest of the response and
@@ -337,10 +348,13 @@ func (ex *exchange) tooMuchLeft() bool {
 
 // write sends a part of the response, bytes or a file, from the handler's goroutine. While the client does not read, write
 // blocks until the handler's own deadline and gives up the place in the pool. The connection's write deadline ends a client
-// that takes too little.
+// that takes too little. write takes ownership of msg, whatever the result.
 func (ex *exchange) write(msg any) error {
 	by := ex.writeBy.Load()
 	if by != nil && !time.Now().Before(*by) {
+		if m, ok := msg.(eddy.Releaser); ok {
+			m.Release()
+		}
 		return os.ErrDeadlineExceeded
 	}
 	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a File that Write refuses cannot be written again

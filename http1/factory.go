@@ -33,6 +33,7 @@ type Factory struct {
 	date    atomic.Pointer[dateLine]
 	heads   sync.Pool // *head
 	buffers sync.Pool // *buffers
+	headers sync.Pool // http.Header of responses that are over, empty
 	loops   sync.Pool // *loopExchange
 	stats   counters
 }
@@ -57,6 +58,7 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	f.heads.New = func() any { return new(head) }
 	f.loops.New = func() any { return new(loopExchange) }
 	f.buffers.New = func() any { return newBuffers() }
+	f.headers.New = func() any { return make(http.Header) }
 	return f
 }
 

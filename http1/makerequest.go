@@ -6,20 +6,23 @@ import (
 	"strings"
 )
 
-// request fills r from the n bytes of the complete head. The bytes are copied
-// once, and all strings of r share that copy. r keeps its context and its body.
-func (h *head) request(r *http.Request, view []byte, n int) *requestError {
+// request fills r and the URL it has from the n bytes of the complete head. The bytes are copied once, and all strings of r
+// share that copy. values is memory for the values of its fields. r keeps its context and its body.
+func (h *head) request(r *http.Request, values []string, view []byte, n int) *requestError {
 	raw := string(view[:n])
 	r.Method = h.method.in(raw)
 	r.RequestURI = h.target.in(raw)
 	r.Proto = h.version.in(raw)
 	r.ProtoMajor, r.ProtoMinor = 1, int(h.minor)
-	u, err := h.url(r.RequestURI)
-	if err != nil {
-		return badRequest("malformed request target")
+	u := r.URL
+	if !plainTarget(u, r.RequestURI) {
+		var err error
+		if u, err = h.url(r.RequestURI); err != nil {
+			return badRequest("malformed request target")
+		}
+		r.URL = u
 	}
-	r.URL = u
-	h.header(r, raw)
+	h.header(r, raw, values)
 	if h.authority {
 		r.Host = u.Host
 	} else if u.Host != "" {
@@ -41,6 +44,17 @@ func (h *head) request(r *http.Request, view []byte, n int) *requestError {
 		announceTrailer(r)
 	}
 	return nil
+}
+
+// plainTarget fills u from a target of a path and a query of which nothing has to be decoded, and reports whether target is
+// one. The result is that of url.ParseRequestURI.
+func plainTarget(u *url.URL, target string) bool {
+	path, query, asks := strings.Cut(target, "?")
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || !all(path, classPlainPath) || !all(query, classTarget) || asks && query == "" {
+		return false
+	}
+	u.Path, u.RawQuery = path, query
+	return true
 }
 
 // url parses the request target. An authority becomes a URL with only a Host.
@@ -74,10 +88,12 @@ func announceTrailer(r *http.Request) {
 	}
 }
 
-// header fills r.Header and r.Host; the values of all fields share one array.
-func (h *head) header(r *http.Request, raw string) {
+// header fills r.Header and r.Host. The values of all fields share one array, which is values if there is room.
+func (h *head) header(r *http.Request, raw string, values []string) {
 	r.Header = make(http.Header, len(h.fields))
-	values := make([]string, len(h.fields))
+	if len(values) < len(h.fields) {
+		values = make([]string, len(h.fields))
+	}
 	for i, f := range h.fields {
 		v := f.value.in(raw)
 		if i == h.host {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -61,8 +62,8 @@ func (m *machine) step(view []byte) (int, bool) {
 		return 0, false
 	}
 	if err == nil {
-		m.cur = parsed{req: (&http.Request{}).WithContext(context.Background())}
-		err = m.head.request(m.cur.req, view, n)
+		m.cur = parsed{req: (&http.Request{URL: new(url.URL)}).WithContext(context.Background())}
+		err = m.head.request(m.cur.req, nil, view, n)
 	}
 	if err != nil {
 		m.out = append(m.out, parsed{err: err})
@@ -441,7 +442,7 @@ func BenchmarkParseRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	var h head
-	blank := &http.Request{}
+	blank := &http.Request{URL: new(url.URL)}
 	b.ReportAllocs()
 	b.SetBytes(int64(len(view)))
 	for b.Loop() {
@@ -451,7 +452,7 @@ func BenchmarkParseRequest(b *testing.B) {
 			b.Fatal(n, perr)
 		}
 		r := blank.WithContext(context.Background())
-		if perr := h.request(r, view, n); perr != nil {
+		if perr := h.request(r, nil, view, n); perr != nil {
 			b.Fatal(perr)
 		}
 	}
@@ -474,5 +475,35 @@ func BenchmarkParseChunk(b *testing.B) {
 			}
 			v = v[n:]
 		}
+	}
+}
+
+// TestPlainTargets: a URL that is filled without net/url is what url.ParseRequestURI makes of the target.
+func TestPlainTargets(t *testing.T) {
+	plain := 0
+	check := func(target string) {
+		var u url.URL
+		if !plainTarget(&u, target) {
+			if u != (url.URL{}) {
+				t.Errorf("%q: refused, and left %#v", target, u)
+			}
+			return
+		}
+		plain++
+		want, err := url.ParseRequestURI(target)
+		if err != nil || u != *want {
+			t.Errorf("%q: %#v, want %#v, %v", target, u, want, err)
+		}
+	}
+	for _, target := range []string{"/", "/a/b.html", "/a?b=c&d=%20", "/a?", "/a??", "/a?b?c", "//host/a", "/a%20b", "/a!b", "*", "http://h/a", "/a;b:c@d,e=f$g&h+i", "/.", "/..", "/a//b", "/?x", "/a?[]{}|^`\"<>\\"} {
+		check(target)
+	}
+	if plain < 10 {
+		t.Errorf("%d targets are plain", plain)
+	}
+	for c := 0x21; c <= 0x7e; c++ {
+		check("/a" + string(rune(c)) + "b")
+		check("/?a" + string(rune(c)) + "b")
+		check("/" + string(rune(c)))
 	}
 }

@@ -65,9 +65,21 @@ func (w *response) init(ex *exchange) {
 // Header implements http.ResponseWriter.
 func (w *response) Header() http.Header {
 	if w.header == nil {
-		w.header = make(http.Header)
+		w.header = w.ex.f.headers.Get().(http.Header)
 	}
 	return w.header
+}
+
+// maxKeptFields is the number of fields up to which a header is used for another response.
+const maxKeptFields = 8
+
+// dropHeader gives the header to other responses. A handler must not use it after it has returned, as net/http says.
+func (w *response) dropHeader() {
+	if h := w.header; h != nil && len(h) <= maxKeptFields {
+		clear(h)
+		w.ex.f.headers.Put(h)
+	}
+	w.header = nil
 }
 
 // bodyAllowed reports whether responses with this status may have a body (RFC
@@ -286,6 +298,7 @@ func (w *response) end() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	defer w.dropHeader()
 	ex, b := w.ex, w.bufs
 	if !w.headSent {
 		w.commit(true)

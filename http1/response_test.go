@@ -370,3 +370,36 @@ func TestInformationalResponses(t *testing.T) {
 		t.Errorf("then %d %q", resp.StatusCode, body)
 	}
 }
+
+// TestHeadersAreNotShared: what one handler has set is not in the response of another, and a request that a handler keeps
+// stays as it was.
+func TestHeadersAreNotShared(t *testing.T) {
+	var kept []*http.Request
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		kept = append(kept, r)
+		w.Header().Set("X-Path", r.URL.Path)
+		if r.URL.Path != "/none" {
+			for i := range len(r.URL.Path) - 1 { // up to more than maxKeptFields
+				w.Header().Set(fmt.Sprintf("X-%d", i), r.URL.Path)
+			}
+		}
+	})
+	c := s.client()
+	for _, path := range []string{"/a", "/none", "/abcdefghijkl", "/none", "/ab?q=1", "/none"} {
+		resp, err := c.Get(s.url(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		want := 3 // with Date and Content-Length
+		if path != "/none" {
+			want += len(resp.Request.URL.Path) - 1
+		}
+		if len(resp.Header) != want || resp.Header.Get("X-Path") != resp.Request.URL.Path {
+			t.Errorf("%s: %v, want %d fields", path, resp.Header, want)
+		}
+	}
+	if kept[4].RequestURI != "/ab?q=1" || kept[4].URL.RawQuery != "q=1" || kept[0].URL.Path != "/a" || kept[0].Header.Get("User-Agent") == "" {
+		t.Errorf("the kept requests are %v and %v", kept[0], kept[4])
+	}
+}

@@ -77,12 +77,13 @@ func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) e
 func (ex *exchange) handOver(msg []byte, install func(p *eddy.Pipeline) error) error {
 	ex.w.hijacked = true
 	done := make(chan error, 1)
-	ex.ending.Init(ex.conn, func() {
+	turn := new(eddy.Signal)
+	turn.Init(ex.conn, func() {
 		err := errUpgradePanic // stays if install panics; the loop handles the panic
 		defer func() { done <- err }()
 		err = ex.sc.switchProtocol(ex, msg, install)
 	})
-	if err := ex.ending.Raise(); err != nil {
+	if err := turn.Raise(); err != nil {
 		return err
 	}
 	return <-done
