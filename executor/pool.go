@@ -175,6 +175,9 @@ type runFunc func()
 
 func (f runFunc) Run() { f() }
 
+// Adaptive reports whether the pool finds its limits by itself, see Options.Adaptive. Any goroutine.
+func (p *Pool) Adaptive() bool { return p.adaptive != nil }
+
 // Name returns Options.Name.
 func (p *Pool) Name() string { return p.o.Name }
 

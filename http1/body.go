@@ -65,8 +65,8 @@ func (b *body) discard(n int) bool {
 func (b *body) Read(p []byte) (int, error) {
 	b.ex.sendContinue()
 	if len(p) > 0 && !b.Ready() {
-		b.ex.place.Leave()
-		defer b.ex.place.Return()
+		b.ex.ctx.Place.Leave()
+		defer b.ex.ctx.Place.Return()
 	}
 	n, err := b.Pipe.Read(p)
 	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped

@@ -59,7 +59,7 @@ var errDiscardLimit = errors.New("http1: more unread body than MaxDiscard")
 func (d *decoder) HandleOpen(ctx *eddy.Context) error {
 	sc := &serverConn{f: d.f, ctx: ctx, conn: ctx.Conn()}
 	ctx.SetState(sc)
-	sc.ending.Init(sc.conn, sc.settleFirst)
+	sc.ending.Init(sc.conn, sc.settleDone)
 	return sc.conn.SetDeadlines(d.f.limitsOver(sc.conn.Deadlines()))
 }
 
@@ -111,14 +111,15 @@ func (sc *serverConn) decodeHead(view []byte) (int, error) {
 			return 0, sc.refuse(sc.noHandler(sc.head))
 		}
 	}
-	return n, sc.begin(view, n)
+	return sc.begin(view, n)
 }
 
-// begin makes the exchange of a complete head and passes it on, unless its route awaits the body.
-func (sc *serverConn) begin(view []byte, n int) error {
-	ex, err := newExchange(sc, sc.head, view, n)
+// begin makes the exchange of a complete head and passes it on, unless its route awaits the body. It returns how many bytes of
+// view were used: the n bytes of the head, and those of what is chained to it.
+func (sc *serverConn) begin(view []byte, n int) (used int, _ error) {
+	ex, err := newExchange(sc, sc.head, view[:n])
 	if err != nil {
-		return sc.refuse(err)
+		return n, sc.refuse(err)
 	}
 	sc.dropHead()
 	sc.complete = 0
@@ -133,6 +134,7 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	await := ex.awaits()
 	switch {
 	case await == nil:
+		used = sc.lookAhead(ex, view[n:])
 		sc.ctx.FireRead(ex)
 	case ex.expect:
 		ex.continued = true // without ex.mu: no other goroutine knows ex yet
@@ -140,13 +142,13 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	}
 	if await != nil && await.within > 0 {
 		if err := sc.awaitWithin(await); err != nil {
-			return err
+			return n, err
 		}
 	}
 	if sc.state == stateBody && n == len(view) && !ex.expect { // a client that expects 100 Continue sends nothing yet
 		sc.readingBody()
 	}
-	return nil
+	return n + used, nil
 }
 
 // HandleRead implements eddy.ReadHandler. The request goes to its pool, or is
@@ -219,8 +221,15 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	return used, nil
 }
 
-// next makes the connection ready for the next request.
+// next takes the next request of the chain in hand, or makes the connection ready for another one.
 func (sc *serverConn) next() {
+	if ex := sc.ex; ex.next != nil {
+		sc.ex = ex.next
+		if !ex.goesOn {
+			sc.ctx.FireRead(ex.next)
+		}
+		return
+	}
 	sc.ex = nil
 	sc.state = stateHead
 	if sc.held {
@@ -335,7 +344,11 @@ func (sc *serverConn) inputClosed() {
 		sc.ex.body.End(io.ErrUnexpectedEOF, nil)
 		sc.conn.CloseWith(eddy.CloseIncompleteRequest, fmt.Errorf("http1: the body ended early: %w", io.ErrUnexpectedEOF))
 	default:
-		sc.ex.inputClosed.Store(true)
+		last := sc.ex
+		for last.next != nil {
+			last = last.next
+		}
+		last.inputClosed.Store(true)
 	}
 }
 
@@ -351,5 +364,6 @@ func (d *decoder) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 	if ex := sc.ex; ex != nil {
 		sc.ex = nil
 		ex.disconnected()
+		ex.dropChain()
 	}
 }

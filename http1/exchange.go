@@ -41,6 +41,12 @@ type exchange struct {
 	keepAlive bool // the client wants the connection to persist
 	expect    bool // the client waits for 100 Continue
 
+	raw  string    // the head
+	next *exchange // in a chain
+
+	goesOn bool // the worker runs next, too; fixed before done
+	direct bool // something of the response was written before its end
+
 	// Owned by the loop.
 	answered bool // the response is complete and queued
 	ended    bool // the request's End was called
@@ -72,17 +78,17 @@ const (
 	loop          // the loop answered with an error, or the connection is over
 )
 
-// newExchange makes the exchange of the complete head h, which is the first n bytes of view.
-func newExchange(sc *serverConn, h *head, view []byte, n int) (*exchange, *requestError) {
+// newExchange makes the exchange of the complete head h, which is the bytes of view.
+func newExchange(sc *serverConn, h *head, view []byte) (*exchange, *requestError) {
 	ex := &exchange{
-		f: sc.f, sc: sc, conn: sc.conn,
+		f: sc.f, sc: sc, conn: sc.conn, raw: string(view),
 		http11: h.minor > 0, keepAlive: h.keepAlive(),
 	}
 	ex.place.Owner = sc.owner()
 	ex.ctx.Conn, ex.ctx.Place = sc.conn, &ex.place
 	ex.req = *sc.f.blank.WithContext(&ex.ctx)
 	ex.req.URL = &ex.url
-	if err := h.request(&ex.req, ex.values[:], view, n); err != nil {
+	if err := h.request(&ex.req, ex.values[:], ex.raw); err != nil {
 		ex.ctx.Cancel()
 		return nil, err
 	}
@@ -131,8 +137,22 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 }
 
 // Run implements executor.Runner, running the handler and handing the response
-// to the loop. Exactly one response goes out, or the connection ends.
+// to the loop, and then those of the chain. Exactly one response goes out for
+// each, or the connection ends.
 func (ex *exchange) Run() {
+	since := time.Time{}
+	if ex.next != nil {
+		since = time.Now()
+	}
+	ex.serve(since, ex.place.Crowded())
+	for e := ex; e.goesOn; e = e.next {
+		e.next.ctx.Place = ex.ctx.Place
+		e.next.serve(since, false)
+	}
+}
+
+// serve runs one handler.
+func (ex *exchange) serve(since time.Time, crowded bool) {
 	returned := false
 	defer func() {
 		if returned && ex.suspended {
@@ -145,7 +165,7 @@ func (ex *exchange) Run() {
 	}()
 	if ex.conn.CloseError() == nil {
 		switch {
-		case ex.place.Crowded():
+		case crowded:
 			ex.tooMany()
 		case ex.req.RequestURI == "*":
 			ex.w.Header().Set("Content-Length", "0") // OPTIONS for the server as a whole
@@ -155,9 +175,10 @@ func (ex *exchange) Run() {
 	}
 	if !ex.suspended {
 		if ex.conn.CloseError() != nil {
-			ex.place.Waste()
+			ex.ctx.Place.Waste()
 		}
 		ex.w.end()
+		ex.goesOn = ex.continues(since)
 		ex.finish()
 	}
 	returned = true
@@ -217,14 +238,26 @@ func (ex *exchange) finish() {
 	if ex.body != nil {
 		_ = ex.body.Close() // never fails
 	}
-	ex.done.Store(true)
-	_ = ex.sc.ending.Raise() // fails only when the loop has ended, which has closed the connection
+	end := &ex.sc.ending
+	if ex.direct { // the end comes behind what was written, also when an earlier end is still on its way
+		end = new(eddy.Signal)
+		end.Init(ex.conn, func() { ex.done.Store(true); ex.sc.settleDone() })
+	} else {
+		ex.done.Store(true)
+	}
+	_ = end.Raise() // fails only when the loop has ended, which has closed the connection
 }
 
-// settleFirst settles the request in hand if its handler has ended.
-func (sc *serverConn) settleFirst() {
-	if ex := sc.ex; ex != nil && ex.done.Load() && !ex.answered {
-		ex.settle()
+// settleDone settles the request in hand if its handler has ended, and those of the chain behind it.
+func (sc *serverConn) settleDone() {
+	for {
+		ex := sc.ex
+		if ex == nil || ex.answered || !ex.done.Load() {
+			return
+		}
+		if ex.settle(); sc.ex == ex {
+			return // the connection ends, or the body of the request is still coming
+		}
 	}
 }
 
@@ -350,6 +383,7 @@ func (ex *exchange) tooMuchLeft() bool {
 // blocks until the handler's own deadline and gives up the place in the pool. The connection's write deadline ends a client
 // that takes too little. write takes ownership of msg, whatever the result.
 func (ex *exchange) write(msg any) error {
+	ex.direct = true
 	by := ex.writeBy.Load()
 	if by != nil && !time.Now().Before(*by) {
 		if m, ok := msg.(eddy.Releaser); ok {
@@ -367,8 +401,8 @@ func (ex *exchange) write(msg any) error {
 			return err
 		}
 	}
-	ex.place.Leave()
-	defer ex.place.Return()
+	ex.ctx.Place.Leave()
+	defer ex.ctx.Place.Return()
 	if by == nil {
 		return ex.conn.WriteContext(&ex.ctx, msg)
 	}

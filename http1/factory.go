@@ -29,6 +29,8 @@ type Factory struct {
 	dispatcher *dispatcher
 	blank      *http.Request // copied by WithContext for each request, never changed
 	limits     atomic.Pointer[limits]
+	chains     bool          // requests that a client pipelines are chained
+	chainTime  time.Duration // of a worker
 
 	date    atomic.Pointer[dateLine]
 	heads   sync.Pool // *head
@@ -49,7 +51,7 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	if err != nil {
 		panic(err.Error())
 	}
-	f := &Factory{opts: o, handler: h, pool: pool, blank: new(http.Request)}
+	f := &Factory{opts: o, handler: h, pool: pool, blank: new(http.Request), chains: o.OnLoop == nil && o.Trace == nil, chainTime: chainTime}
 	if o.Trace != nil && h != nil {
 		f.trace()
 	}

@@ -42,7 +42,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err := ex.handOver(nil, h.install); err != nil {
 		return nil, nil, err
 	}
-	ex.place.Quit()
+	ex.ctx.Place.Quit()
 	return h, bufio.NewReadWriter(bufio.NewReader(h), bufio.NewWriter(h)), nil
 }
 
@@ -62,7 +62,9 @@ type hijacked struct {
 
 func newHijacked(ex *exchange) *hijacked {
 	h := &hijacked{conn: ex.conn, local: net.TCPAddrFromAddrPort(ex.conn.LocalAddr()), remote: net.TCPAddrFromAddrPort(ex.conn.RemoteAddr())}
-	h.in.Init(ex.conn, nil, ex.f.opts.BodyBuffer)
+	sent := ex.unread()
+	h.in.Init(ex.conn, nil, max(ex.f.opts.BodyBuffer, len(sent)))
+	h.in.Put(sent)
 	return h
 }
 

@@ -6,10 +6,8 @@ import (
 	"strings"
 )
 
-// request fills r and the URL it has from the n bytes of the complete head. The bytes are copied once, and all strings of r
-// share that copy. values is memory for the values of its fields. r keeps its context and its body.
-func (h *head) request(r *http.Request, values []string, view []byte, n int) *requestError {
-	raw := string(view[:n])
+// request fills r and the URL it has from the complete head, whose text is raw. All strings of r are parts of raw. values is memory for the values of its fields. r keeps its context and its body.
+func (h *head) request(r *http.Request, values []string, raw string) *requestError {
 	r.Method = h.method.in(raw)
 	r.RequestURI = h.target.in(raw)
 	r.Proto = h.version.in(raw)

@@ -63,7 +63,7 @@ func (m *machine) step(view []byte) (int, bool) {
 	}
 	if err == nil {
 		m.cur = parsed{req: (&http.Request{URL: new(url.URL)}).WithContext(context.Background())}
-		err = m.head.request(m.cur.req, nil, view, n)
+		err = m.head.request(m.cur.req, nil, string(view[:n]))
 	}
 	if err != nil {
 		m.out = append(m.out, parsed{err: err})
@@ -452,7 +452,7 @@ func BenchmarkParseRequest(b *testing.B) {
 			b.Fatal(n, perr)
 		}
 		r := blank.WithContext(context.Background())
-		if perr := h.request(r, nil, view, n); perr != nil {
+		if perr := h.request(r, nil, string(view[:n])); perr != nil {
 			b.Fatal(perr)
 		}
 	}

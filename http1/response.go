@@ -45,6 +45,7 @@ type response struct {
 	isHead   bool
 	headSent bool
 	chunked  bool
+	streams  bool  // Flush was called
 	overflow bool  // HEAD: more was written than fits into the buffer
 	length   int64 // declared Content-Length, -1 when there is none
 	written  int64 // body bytes the handler wrote
@@ -178,7 +179,8 @@ func (w *response) Flush() { _ = w.FlushError() }
 // FlushError sends everything written so far, for http.ResponseController. The response is a stream from then on, so the
 // handler gives up its place in the pool.
 func (w *response) FlushError() error {
-	w.ex.place.Quit()
+	w.streams = true
+	w.ex.ctx.Place.Quit()
 	return w.flush()
 }
 

@@ -374,9 +374,9 @@ func TestInformationalResponses(t *testing.T) {
 // TestHeadersAreNotShared: what one handler has set is not in the response of another, and a request that a handler keeps
 // stays as it was.
 func TestHeadersAreNotShared(t *testing.T) {
-	var kept []*http.Request
+	requests := make(chan *http.Request, 10)
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
-		kept = append(kept, r)
+		requests <- r
 		w.Header().Set("X-Path", r.URL.Path)
 		if r.URL.Path != "/none" {
 			for i := range len(r.URL.Path) - 1 { // up to more than maxKeptFields
@@ -385,12 +385,14 @@ func TestHeadersAreNotShared(t *testing.T) {
 		}
 	})
 	c := s.client()
+	var kept []*http.Request
 	for _, path := range []string{"/a", "/none", "/abcdefghijkl", "/none", "/ab?q=1", "/none"} {
 		resp, err := c.Get(s.url(path))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
+		kept = append(kept, <-requests)
 		want := 3 // with Date and Content-Length
 		if path != "/none" {
 			want += len(resp.Request.URL.Path) - 1

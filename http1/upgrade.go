@@ -108,6 +108,7 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 	}
 	sc.f.stats.upgrades.Add(1)
 	ex.body.unkeep()
+	ex.dropChain()
 	sc.ex = nil
 	sc.state = stateOver
 	_ = sc.conn.SetDeadlines(nil) // an error means that the connection is ending
