@@ -174,6 +174,10 @@ func dial(target netip.AddrPort) (int, error) {
 	if err == nil {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	}
+	if err == nil { // for a greeting, which blocks
+		timeout := unix.NsecToTimeval(int64(patience))
+		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
+	}
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}

@@ -24,6 +24,7 @@ func main() {
 		if err != nil {
 			return
 		}
+		defer c.CloseNow()
 		c.SetReadLimit(1 << 20)
 		for {
 			op, data, err := c.Read(r.Context())
