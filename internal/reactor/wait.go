@@ -114,8 +114,9 @@ const (
 	maxTrust = 16
 	// trustGained is what a yield that brought a task adds.
 	trustGained = 4
-	// probeEvery is how many sleeps there are for each yield of a loop without trust.
-	probeEvery = 64
+	// probeEvery is how many sleeps there are for each yield of a loop without trust. It is a prime number, because a loop
+	// that serves one caller hands out work before every second sleep.
+	probeEvery = 61
 )
 
 // tasksAfterYield lets the goroutines run that this loop has woken, before the loop sleeps, and reports whether they have

@@ -115,6 +115,17 @@ func TestYieldBeforeSleep(t *testing.T) {
 	if waits := iterate(maxTrust + 10); yields != maxTrust || len(waits) != maxTrust+10 || slices.Contains(waits, 0) {
 		t.Errorf("%d yields in %d sleeps that bring nothing, want %d; waited %v", yields, maxTrust+10, maxTrust, waits)
 	}
+	for _, first := range []bool{false, true} {
+		brings = false
+		iterate(3 * probeEvery) // no trust is left
+		for i := range 2 * probeEvery {
+			brings = first == (i%2 == 0) // before every second sleep, as with one caller
+			iterate(1)
+		}
+		if r.waits.trust == 0 {
+			t.Errorf("first %t: the loop has not noticed that every second yield brings a task", first)
+		}
+	}
 	r.Set.Pinned, brings = true, true
 	if iterate(2 * probeEvery); yields != 0 {
 		t.Errorf("%d yields of a pinned loop", yields)
