@@ -25,7 +25,7 @@ fuzz bench:
 lint:
 	.ci/run format vet staticcheck
 
-# bench/RESULTS.md and its pictures; takes about 20 minutes and wants an otherwise idle machine.
+# bench/RESULTS.md and its pictures; takes about 40 minutes and wants an otherwise idle machine.
 bench-results:
 	cd bench && go run . results
 

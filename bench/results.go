@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// part is a comparison in the results. Its flags are such that all parts together take about 20 minutes.
+// part is a comparison in the results. Its flags are such that all parts together take about 40 minutes.
 type part struct {
 	name, title string
 	args        string // as a command line
