@@ -65,6 +65,16 @@ func (ex *exchange) continues(since time.Time) bool {
 		time.Since(since) < ex.f.chainTime
 }
 
+// restartChain lets the handler deadlines of the requests behind ex, none of which runs, begin anew. Loop only.
+func (ex *exchange) restartChain() {
+	ex.conn.Begin() // a draining connection with nothing in flight ends
+	for n := ex.next; n != nil; n = n.next {
+		n.ctx.request.End()
+		ex.conn.BeginRequest(&n.ctx.request)
+	}
+	ex.conn.End()
+}
+
 // unread returns the requests behind ex as the client has sent them, for a handler that takes the connection over.
 func (ex *exchange) unread() (b []byte) {
 	for n := ex.next; n != nil; n = n.next {

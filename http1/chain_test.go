@@ -357,3 +357,25 @@ func TestChainAndDrain(t *testing.T) {
 		t.Errorf("the handlers ran for %s", got)
 	}
 }
+
+// TestChainAndHandlerTimeout: a request has the whole time of a handler, however long those before it in its chain took.
+func TestChainAndHandlerTimeout(t *testing.T) {
+	s := newChained(t, setup{pool: executor.Options{Workers: 1}, clock: true, answer: timeout})
+	s.f.chainTime = 0
+	s.listen()
+	c := s.dial()
+	c.send(gets("/block/1", "/block/2", "/block/3", "/4"))
+	ran := ""
+	for _, want := range []string{"/block/1", "/block/2", "/block/3"} {
+		ran = strings.TrimSpace(ran + " " + want)
+		testkit.Eventually(t, "the handler", func() bool { return s.handlers() == ran })
+		s.clock.Advance(timeout * 2 / 3)
+		s.block <- struct{}{}
+		if resp, body := c.response("GET"); body != want || resp.Close {
+			t.Fatalf("%d %q, want %q", resp.StatusCode, body, want)
+		}
+	}
+	if _, body := c.response("GET"); body != "/4" {
+		t.Errorf("%q, want /4", body)
+	}
+}

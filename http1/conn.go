@@ -226,6 +226,7 @@ func (sc *serverConn) next() {
 	if ex := sc.ex; ex.next != nil {
 		sc.ex = ex.next
 		if !ex.goesOn {
+			ex.restartChain()
 			sc.ctx.FireRead(ex.next)
 		}
 		return
