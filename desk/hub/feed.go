@@ -412,6 +412,7 @@ func (f *feed) rebuild() error {
 	h.mu.Lock()
 	h.queue.offersAre(offers)
 	h.mu.Unlock()
+	h.everyoneTold()
 	for _, p := range pending {
 		h.startTurn(p)
 	}

@@ -70,6 +70,7 @@ func (p *positions) run() {
 // round sends the positions that have changed and are not too early. It returns when the next one is due, 0 = none.
 func (p *positions) round(now time.Time) (due time.Duration) {
 	type note struct {
+		e    *entry
 		conv string
 		q    proto.QueuePosition
 		to   []*Session
@@ -91,7 +92,7 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 		}
 		l.places++
 		place := l.places
-		if e.sent == place || len(to) == 0 {
+		if e.sent == place || len(to) == 0 || e.conv.ID == h.queue.untold { // a place is told to who knows that it waits
 			continue
 		}
 		if wait := e.at.Add(p.every).Sub(now); wait > 0 {
@@ -101,14 +102,31 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 			continue
 		}
 		e.sent, e.at = place, now
-		notes = append(notes, note{e.conv.ID, proto.QueuePosition{Position: place, EstimateMS: (l.interval * time.Duration(place)).Milliseconds()}, to})
+		notes = append(notes, note{e, e.conv.ID, proto.QueuePosition{Position: place, EstimateMS: (l.interval * time.Duration(place)).Milliseconds()}, to})
 	}
 	h.mu.Unlock()
 	for _, n := range notes {
 		frame := proto.Event("ev.queue", n.conv, 0, n.q)
+		lost := false
 		for _, s := range n.to {
-			s.ephemeral(frame)
+			lost = !s.ephemeral(frame) || lost
 		}
+		if lost {
+			due = p.again(n.e, n.q.Position, due)
+		}
+	}
+	return due
+}
+
+// again has a place told once more that a session has lost.
+func (p *positions) again(e *entry, place int, due time.Duration) time.Duration {
+	p.hub.mu.Lock()
+	defer p.hub.mu.Unlock()
+	if e.sent == place {
+		e.sent = 0
+	}
+	if due == 0 || p.every < due {
+		return p.every
 	}
 	return due
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // Positions follow the order of the queue and are told at most once per interval.
@@ -55,4 +56,61 @@ func told(r *rig, c *desktest.Client) string {
 		}
 	}
 	return fmt.Sprint(positions)
+}
+
+// A customer is told no place before the change that made it wait, although its conversation is in the queue already.
+func TestPlaceAfterNews(t *testing.T) {
+	limits := testLimits()
+	limits.QueueEvery = time.Hour
+	r := newRig(t, Options{Limits: limits})
+	ann, lin := r.customer(), r.agent("lin")
+	conv := r.open(ann, "human")
+	r.other(ann, position(1))
+	r.ok(lin.Take(r.ctx, conv))
+	r.calm()
+	waits := r.hub.known()[0]
+	waits.State, waits.Owner, waits.Rev = store.Queued, store.Actor{}, waits.Rev+1
+	p, later := r.hub.ticker, time.Now().Add(2*time.Hour)
+	n := r.hub.takeOver(&store.Fed{Conv: waits, Touched: true})
+	p.round(later)
+	if got := told(r, ann); got != "[1]" {
+		t.Errorf("told %s before the news", got)
+	}
+	r.hub.publish(n)
+	p.round(later)
+	if got := told(r, ann); got != "[1 1]" {
+		t.Errorf("told %s after the news", got)
+	}
+}
+
+// backlog is a connection with bytes that wait for its client.
+type backlog struct {
+	queued int
+	sent   int
+}
+
+func (b *backlog) Send([]byte) error { b.sent++; return nil }
+func (b *backlog) Queued() int       { return b.queued }
+func (*backlog) Close(int, string)   {}
+
+// A place that a connection with a backlog has lost is told once more, and one that arrived is not.
+func TestLostPlaceComesAgain(t *testing.T) {
+	h := &Hub{sessions: newSessions()}
+	h.queue = newQueue(h)
+	h.o.Limits.CustomerOutbound = 1 << 10
+	h.queue.dir.apply(store.Conversation{ID: "chat", Contact: "ann", State: store.Queued})
+	slow := &backlog{queued: 1 << 10}
+	h.sessions.contacts["ann"] = []*Session{{hub: h, conn: slow, phase: live}}
+	p, now := newPositions(h, time.Second), time.Now()
+	for i, want := range []struct {
+		due  time.Duration
+		sent int
+	}{{time.Second, 0}, {time.Second, 0}, {0, 1}, {0, 1}} {
+		if i == 2 {
+			slow.queued = 0
+		}
+		if due := p.round(now.Add(time.Duration(i) * time.Second)); due != want.due || slow.sent != want.sent {
+			t.Errorf("round %d: due in %v, %d told; want %v", i, due, slow.sent, want)
+		}
+	}
 }

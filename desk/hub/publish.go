@@ -40,6 +40,7 @@ func (h *Hub) takeOver(part *store.Fed) *news {
 	}
 	h.receipts.committed(part)
 	n.before = h.queue.dir.apply(*c)
+	h.queue.untold = c.ID
 	n.erased = h.queue.dir.wasErased(c.Contact)
 	if e == nil {
 		e = h.queue.dir.open[c.ID]
@@ -104,6 +105,7 @@ func (h *Hub) publish(n *news) {
 		h.fanOut(e, store.CustomerSide, n.customers)
 		h.fanOut(e, store.StaffSide, n.agents)
 	}
+	h.everyoneTold()
 	h.keepLeft(n.keep) // the customer went before the hub knew the new conversation, or before it waited
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
@@ -122,6 +124,13 @@ func (h *Hub) publish(n *news) {
 	if n.erased {
 		h.tellErased(c.Contact)
 	}
+}
+
+// everyoneTold ends that the conversation taken over last is told no place in the queue.
+func (h *Hub) everyoneTold() {
+	h.mu.Lock()
+	h.queue.untold = ""
+	h.mu.Unlock()
 }
 
 // settle brings the rest of the hub's memory in line with a change that the directory has taken over. e is nil for a

@@ -17,6 +17,7 @@ type queue struct {
 	absent   map[string]int64 // by group, since when nobody takes chats
 	targets  targets
 	here     here
+	untold   string // the conversation whose change is taken over and of which nobody has been told yet
 }
 
 func newQueue(h *Hub) queue {

@@ -310,8 +310,9 @@ func (s *Session) deliver(conv string, seq uint64, frame []byte) {
 	}
 }
 
-// ephemeral sends an event that may be lost. It is dropped before the connection becomes slow.
-func (s *Session) ephemeral(frame []byte) {
+// ephemeral sends an event that may be lost, and reports whether it was sent. It is dropped before the connection becomes
+// slow.
+func (s *Session) ephemeral(frame []byte) bool {
 	s.mu.Lock()
 	drop := s.phase != live || s.conn.Queued() > s.outbound()/4
 	if !drop {
@@ -321,6 +322,7 @@ func (s *Session) ephemeral(frame []byte) {
 	if drop {
 		s.hub.Counters.Dropped.Add(1)
 	}
+	return !drop
 }
 
 // push sends and reports whether the connection keeps up. s.mu is held, so that events keep their order.

@@ -54,8 +54,10 @@ export class Conversation {
 		if (head.peer) this.#peer(head.peer);
 		const next = newerHead(this.head, head);
 		if (next === this.head) return;
+		const waited = this.state === 'queued';
 		this.head = next;
-		if (next.state !== 'queued') this.position = this.estimate = 0;
+		// Not before it has waited: the place in the queue may be known earlier than the head that says so.
+		if (waited && next.state !== 'queued') this.position = this.estimate = 0;
 		this.onChange(this, 'head');
 	}
 
@@ -67,7 +69,6 @@ export class Conversation {
 			this.log.accept(frame);
 			return;
 		case 'ev.queue':
-			if (this.state !== 'queued') return;
 			this.position = frame.d.position;
 			this.estimate = frame.d.estimate_ms ?? 0;
 			this.onChange(this, 'queue');
