@@ -140,7 +140,7 @@ var comparisons = map[string]comparison{
 }
 
 // withBefore are the comparisons that can compare the engine with another checkout of itself.
-var withBefore = []string{"echo", "hop", "http", "idle", "loops", "topologies", "farewells", "tls", "handshakes", "rpc", "ws", "ws-broadcast"}
+var withBefore = []string{"echo", "hop", "http", "idle", "loops", "topologies", "farewells", "files", "files-tls", "tls", "handshakes", "rpc", "ws", "ws-broadcast"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -17,8 +17,8 @@ import (
 const (
 	// minFile is the least number of bytes for which sendfile is used. Fewer are copied.
 	minFile = maxPiece
-	// filePiece is the most that an eddy.File counts for in the outbound queue.
-	filePiece = 256 << 10
+	// filePiece bounds one eddy.File. It counts for at most 256 KiB in the outbound queue.
+	filePiece = 4 << 20
 )
 
 // ReadFrom implements io.ReaderFrom, for io.Copy, http.ServeContent and http.ServeFile. ReadFrom returns when everything
@@ -141,7 +141,7 @@ func (w *response) sendPieces(f file, at, n int64) (sent int64, err error) {
 // filePieceOf returns a piece that the kernel sends, of at most n bytes. msg is nil when f has no more or no descriptor is
 // free. The piece is read into the page cache here, because the loop must not wait for the disk.
 func filePieceOf(f file, at, n int64) (msg eddy.Releaser, piece int64, err error) {
-	piece, err = io.Copy(io.Discard, io.NewSectionReader(f, at, min(n, filePiece)))
+	piece, err = sys.Prefetch(f, at, min(n, filePiece))
 	if piece == 0 || err != nil {
 		return nil, 0, err
 	}

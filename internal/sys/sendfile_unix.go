@@ -19,8 +19,8 @@ const (
 	sendFileChunk = 64 << 10
 )
 
-// SendFile is an ordinary system call that the scheduler sees. While it waits for the disk, other goroutines use the
-// processor.
+// SendFile is an ordinary system call that the scheduler sees, unless the bytes are in the page cache. While it waits for
+// the disk, other goroutines use the processor.
 func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error) {
 	if offset < 0 || n < 0 {
 		return 0, fmt.Errorf("sys: sendfile of %d bytes from offset %d: %w", n, offset, unix.EINVAL)
@@ -73,9 +73,16 @@ func dup(f syscall.Conn) (fd int, err error) {
 }
 
 func sendFile(fd, file int, offset int64, n int) (int, error) {
+	there := cached(file, offset, n)
 	for {
 		from := offset
-		sent, err := unix.Sendfile(fd, file, &from, n)
+		var sent int
+		var err error
+		if there {
+			sent, err = sendCached(fd, file, &from, n)
+		} else {
+			sent, err = unix.Sendfile(fd, file, &from, n)
+		}
 		switch {
 		case sent > 0: // some systems report what stopped them as well
 			return sent, nil
