@@ -17,6 +17,8 @@ import (
 const (
 	// minFile is the least number of bytes for which sendfile is used. Fewer are copied.
 	minFile = maxPiece
+	// copyBuffer is what the others are copied with.
+	copyBuffer = 32 << 10
 	// filePiece bounds one eddy.File. It counts for at most 256 KiB in the outbound queue.
 	filePiece = 4 << 20
 )
@@ -33,12 +35,27 @@ func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	if err != nil {
 		return sent, err
 	}
-	copied, err := io.Copy(writerOnly{w}, src)
+	copied, err := w.copyFrom(src)
 	return sent + copied, err
 }
 
 // writerOnly hides ReadFrom, so that io.Copy calls Write.
 type writerOnly struct{ io.Writer }
+
+// copyFrom is io.Copy with a buffer of the engine for files, which would make one of their own.
+func (w *response) copyFrom(src io.Reader) (int64, error) {
+	f, limit := fileOf(src)
+	if f == nil {
+		return io.Copy(writerOnly{w}, src)
+	}
+	size := int64(copyBuffer)
+	if limit != nil {
+		size = min(size, max(limit.N, 1))
+	}
+	b := w.ex.conn.Buffers().Get(int(size))
+	defer b.Release()
+	return io.CopyBuffer(writerOnly{w}, struct{ io.Reader }{src}, b.Bytes())
+}
 
 // file is the part of an os.File that sendFile needs.
 type file interface {
@@ -77,6 +94,9 @@ func rest(f file) (at, n int64) {
 func (w *response) sendFile(src io.Reader) (int64, error) {
 	f, limit := fileOf(src)
 	if f == nil || w.isHead || w.hijacked {
+		return 0, nil
+	}
+	if limit != nil && limit.N < minFile {
 		return 0, nil
 	}
 	at, n := rest(f)
