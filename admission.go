@@ -158,7 +158,7 @@ func (l *loop) acceptor(set *settings, workers []*loop) *accept.Acceptor[task] {
 			c := &Conn{set: set, fd: s.FD}
 			c.setAddrs(s.Peer, s.Local)
 			if s.Tenant != "" {
-				c.extend().tenant = s.Tenant
+				c.rarely().tenant = s.Tenant
 			}
 			take := func(w *loop) bool { return w.take(c, l) }
 			if at >= 0 {
@@ -244,8 +244,8 @@ var ErrTenantLimit = errors.New("eddy: the tenant has too many connections")
 func (c *Conn) Tenant() string { return c.tenant() }
 
 func (c *Conn) tenant() string {
-	if x := c.ext.Load(); x != nil {
-		return x.tenant
+	if r := c.rare(); r != nil {
+		return r.tenant
 	}
 	return ""
 }
@@ -268,6 +268,6 @@ func (c *Conn) SetTenant(name string) error {
 		}
 		g.LeaveTenant(old)
 	}
-	c.extend().tenant = name
+	c.rarely().tenant = name
 	return nil
 }

@@ -275,16 +275,16 @@ func (c *Conn) firstEnding(pool *executor.Pool) *Context {
 
 // endLeaving tells the end on the pools where only handlers are left that were taken out before.
 func (l *loop) endLeaving(c *Conn) {
-	x := c.ext.Load()
-	if x == nil {
+	r := c.rare()
+	if r == nil {
 		return
 	}
-	for i, o := range x.rewiring.leaving {
+	for i, o := range r.rewiring.leaving {
 		pool := o.ctx.node.pool
 		if pool == nil || c.firstEnding(pool) != nil {
 			continue
 		}
-		if first := x.rewiring.firstOn(pool); first == i {
+		if first := r.rewiring.firstOn(pool); first == i {
 			o.ctx.hopEnd()
 		}
 	}
@@ -346,8 +346,8 @@ func (c *Conn) removeFrom(o *Context, pool *executor.Pool, g guard) {
 
 // removeLeaving calls HandleRemove of the handlers on a pool that were replaced and waited for the HandleAdd of another.
 func (c *Conn) removeLeaving(pool *executor.Pool, g guard) {
-	if x := c.ext.Load(); x != nil {
-		c.removeThese(x.rewiring.leaving, pool, g)
+	if r := c.rare(); r != nil {
+		c.removeThese(r.rewiring.leaving, pool, g)
 	}
 }
 

@@ -368,7 +368,7 @@ const (
 	addrNone   addrKind = iota
 	addr4               // ip holds the address as mapped into IPv6
 	addr6               // also an IPv4 address that the peer's socket has mapped
-	addrScoped          // connExt.zone names the link
+	addrScoped          // connRare.zone names the link
 )
 
 // RemoteAddr returns the peer's address, the zero AddrPort for Unix sockets. Any goroutine.
@@ -380,7 +380,7 @@ func (c *Conn) RemoteAddr() netip.AddrPort {
 	case addr4:
 		ip = ip.Unmap()
 	case addrScoped:
-		ip = ip.WithZone(c.ext.Load().zone)
+		ip = ip.WithZone(c.ext.Load().rare.zone)
 	}
 	return netip.AddrPortFrom(ip, c.peer.port)
 }
@@ -415,6 +415,6 @@ func (c *Conn) setAddrs(remote netip.AddrPort, local *netip.AddrPort) {
 		c.peer.kind = addr4
 	case ip.Zone() != "":
 		c.peer.kind = addrScoped
-		c.extend().zone = ip.Zone()
+		c.rarely().zone = ip.Zone()
 	}
 }

@@ -372,8 +372,8 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 		l.Counters[meter.WriteErrors]++
 	case c.later()&laterFlush != 0:
 		w.addPart()
-		x := c.ext.Load()
-		x.stream.gathered = append(x.stream.gathered, w)
+		r := c.rarely()
+		r.gathered = append(r.gathered, w)
 	case k.gather:
 		w.addPart()
 		l.out.collect.futures = append(l.out.collect.futures, w)
@@ -385,12 +385,12 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 
 // gatheredOut runs after the last call of the FlushHandlers and ends the futures' parts for what they had gathered.
 func (c *Conn) gatheredOut(err error) {
-	x := c.ext.Load()
-	if x == nil || x.stream.gathered == nil {
+	r := c.rare()
+	if r == nil || r.gathered == nil {
 		return
 	}
-	list := x.stream.gathered
-	x.stream.gathered = nil
+	list := r.gathered
+	r.gathered = nil
 	for _, w := range list {
 		if err == nil {
 			c.placeMark(w, nil)

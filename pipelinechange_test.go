@@ -720,7 +720,7 @@ func TestTakenOutPlacesAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	s.until("rest", func() bool { return !s.c.shows(detour) })
-	if s.c.head.next.Load() != s.c.tail || len(s.c.extend().rewiring.barriers) != 0 {
+	if s.c.head.next.Load() != s.c.tail || len(s.c.rarely().rewiring.barriers) != 0 {
 		t.Error("places are kept for nobody")
 	}
 }

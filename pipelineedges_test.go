@@ -37,7 +37,7 @@ func TestInboundPassesOutboundBarriers(t *testing.T) {
 	if err := s.p.Replace("old", "new", &passOn{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.c.extend().rewiring.barriers); n != 2 {
+	if n := len(s.c.rarely().rewiring.barriers); n != 2 {
 		t.Fatalf("%d barriers", n)
 	}
 	before := s.l.Counters[meter.Hops]

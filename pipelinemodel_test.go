@@ -717,8 +717,8 @@ func (m *model) verdict() {
 	if (m.in.done != m.in.sent && !hoarded) || m.out.done != m.out.sent {
 		m.failf("of %d and %d items %d and %d came out", m.in.sent, m.out.sent, m.in.done, m.out.done)
 	}
-	if m.conn.shows(detour) || len(m.conn.extend().rewiring.barriers) > 0 {
-		m.failf("the pipeline did not settle: inflight %d encoding %d transit %d, fenced %v seq %d hopped %d, bits %b", m.conn.counts.inflight.Load(), m.conn.counts.encoding.Load(), m.conn.counts.transit.Load(), m.conn.extend().rewiring.fenced, m.conn.extend().rewiring.seq, m.conn.hopped(), m.conn.shared.Load())
+	if m.conn.shows(detour) || len(m.conn.rarely().rewiring.barriers) > 0 {
+		m.failf("the pipeline did not settle: inflight %d encoding %d transit %d, fenced %v seq %d hopped %d, bits %b", m.conn.counts.inflight.Load(), m.conn.counts.encoding.Load(), m.conn.counts.transit.Load(), m.conn.rarely().rewiring.fenced, m.conn.rarely().rewiring.seq, m.conn.hopped(), m.conn.shared.Load())
 	}
 }
 

@@ -37,13 +37,13 @@ func (ctx *Context) Context() context.Context {
 		}
 		return ctx.contextWith(s.request)
 	}
-	x := c.extend()
-	if x.current == nil {
-		x.current = c.newContext(c.loop.Now - c.loop.inHand.ago)
+	r := c.rarely()
+	if r.current == nil {
+		r.current = c.newContext(c.loop.Now - c.loop.inHand.ago)
 		c.raise(asked)
 		c.mark(watchIdle)
 	}
-	return ctx.contextWith(x.current)
+	return ctx.contextWith(r.current)
 }
 
 // requestContext is a context.Context that the engine ends, so it needs no timer of its own.

@@ -211,33 +211,33 @@ func (c *Conn) requestOver() {
 	if !c.has(asked) {
 		return
 	}
-	x := c.ext.Load()
+	r := c.rare()
 	switch {
 	case c.counts.inflight.Load() == 0:
 		c.clear(asked)
-		x.endContexts()
-	case x.current != nil && !x.current.deadline.IsZero():
-		x.keepContext(c.loop.Clock.Wall())
+		r.endContexts()
+	case r.current != nil && !r.current.deadline.IsZero():
+		r.keepContext(c.loop.Clock.Wall())
 	}
 }
 
-func (x *connExt) endContexts() {
-	if x.current != nil {
-		x.kept = append(x.kept, x.current)
+func (r *connRare) endContexts() {
+	if r.current != nil {
+		r.kept = append(r.kept, r.current)
 	}
-	for _, r := range x.kept {
-		r.end(context.Canceled)
+	for _, ctx := range r.kept {
+		ctx.end(context.Canceled)
 	}
-	x.kept, x.current = nil, nil
+	r.kept, r.current = nil, nil
 }
 
-func (x *connExt) keepContext(now time.Time) {
-	x.kept = append(x.kept, x.current)
-	x.current = nil
-	for r := x.kept[0]; !r.deadline.After(now); r = x.kept[0] {
-		r.end(context.DeadlineExceeded)
-		x.kept[0] = nil
-		if x.kept = x.kept[1:]; len(x.kept) == 0 {
+func (r *connRare) keepContext(now time.Time) {
+	r.kept = append(r.kept, r.current)
+	r.current = nil
+	for ctx := r.kept[0]; !ctx.deadline.After(now); ctx = r.kept[0] {
+		ctx.end(context.DeadlineExceeded)
+		r.kept[0] = nil
+		if r.kept = r.kept[1:]; len(r.kept) == 0 {
 			return
 		}
 	}

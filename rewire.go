@@ -23,7 +23,7 @@ import (
 // maxLeaving bounds a connection's barriers together with its handlers that wait for HandleRemove.
 const maxLeaving = 64
 
-// rewiring is the part of connExt for pipelines that were changed. Loop only.
+// rewiring is the part of connRare for pipelines that were changed. Loop only.
 type rewiring struct {
 	barriers []*Context
 	leaving  []leaving // replaced; told HandleRemove after their replacement's HandleAdd
@@ -80,11 +80,11 @@ func (c *Conn) welcome(ctx *Context) {
 
 // roomForLeaving returns an error if ctx may not be removed now.
 func (c *Conn) roomForLeaving(ctx *Context) error {
-	x := c.ext.Load()
-	if x == nil {
+	r := c.rare()
+	if r == nil {
 		return nil
 	}
-	if n := len(x.rewiring.barriers) + len(x.rewiring.leaving); n >= maxLeaving {
+	if n := len(r.rewiring.barriers) + len(r.rewiring.leaving); n >= maxLeaving {
 		return fmt.Errorf("eddy: handler %q: %d places of handlers that were taken out are kept for events under way, limit %d: %w",
 			ctx.node.name, n, maxLeaving, ErrSaturated)
 	}
@@ -134,8 +134,8 @@ func (c *Conn) exchange(old, ctx *Context) error {
 	c.welcome(ctx)
 	switch {
 	case told:
-		x := c.extend()
-		x.rewiring.leaving = append(x.rewiring.leaving, leaving{last, ctx})
+		w := &c.rarely().rewiring
+		w.leaving = append(w.leaving, leaving{last, ctx})
 	case last != nil:
 		last.dismiss()
 	}
@@ -170,8 +170,8 @@ func (ctx *Context) waits() bool { return ctx.node.pool != nil && ctx.findStrand
 // if it has opWrite; events from old never do.
 func (c *Conn) newBarrier(old *Context, kind ops) *Context {
 	b := &Context{conn: c, node: &node{name: old.node.name, handler: barrier{}, pool: old.node.pool, ops: opBarrier | kind}}
-	x := c.extend()
-	x.rewiring.barriers = append(x.rewiring.barriers, b)
+	w := &c.rarely().rewiring
+	w.barriers = append(w.barriers, b)
 	c.shared.Or(detour | watchIdle) // its strand may be new
 	return b
 }
@@ -277,7 +277,7 @@ func (c *Conn) fence() {
 	if !c.shows(detour) || c.phase == PhaseClosed || !c.strandsIdle() {
 		return // when the last event has left its pool the loop is told, see watchIdle
 	}
-	w := &c.ext.Load().rewiring
+	w := &c.rarely().rewiring
 	if w.fenced {
 		return
 	}
@@ -287,7 +287,7 @@ func (c *Conn) fence() {
 
 // settlePipeline carries out the taskSettle of fence.
 func (c *Conn) settlePipeline() {
-	w := &c.ext.Load().rewiring
+	w := &c.rarely().rewiring
 	w.fenced = false
 	if c.phase == PhaseClosed {
 		return
@@ -316,6 +316,18 @@ func (c *Conn) hopped() (n uint64) {
 	return n
 }
 
+// dismissAfter tells HandleRemove to the handlers that waited for the HandleAdd of ctx.
+func (w *rewiring) dismissAfter(ctx *Context) {
+	for i := 0; i < len(w.leaving); {
+		if o := w.leaving[i]; o.after == ctx {
+			w.leaving = slices.Delete(w.leaving, i, i+1)
+			o.ctx.dismiss()
+		} else {
+			i++
+		}
+	}
+}
+
 // added carries out a taskAdded: HandleAdd of ctx has run on its pool, and may have failed.
 func (c *Conn) added(ctx *Context, failed *addFailure) {
 	if c.phase == PhaseClosed {
@@ -329,14 +341,8 @@ func (c *Conn) added(ctx *Context, failed *addFailure) {
 			ctx.fireError(failed.err)
 		}
 	}
-	w := &c.extend().rewiring
-	for i := 0; i < len(w.leaving); {
-		if o := w.leaving[i]; o.after == ctx {
-			w.leaving = slices.Delete(w.leaving, i, i+1)
-			o.ctx.dismiss()
-		} else {
-			i++
-		}
+	if r := c.rare(); r != nil {
+		r.rewiring.dismissAfter(ctx)
 	}
 	c.fence()
 }

@@ -32,9 +32,9 @@ const (
 // front of ctx or to, or to's connection is unwritable or has ended its stream. That is looked at each time, so
 // pipelines may change. A nil to ends it. Loop only; after the close it does nothing.
 func (ctx *Context) SpliceTo(to *Context, moved func(n int)) {
-	s := &ctx.conn.extend().stream
-	if s.door = nil; to != nil && to.conn.loop == ctx.conn.loop {
-		s.door = &door{from: ctx, to: to, moved: moved}
+	r := ctx.conn.rarely()
+	if r.door = nil; to != nil && to.conn.loop == ctx.conn.loop {
+		r.door = &door{from: ctx, to: to, moved: moved}
 	}
 }
 
@@ -73,11 +73,11 @@ func (ctx *Context) bare() bool {
 
 // spliced moves what has arrived into the queue that it is for. It returns false if there is no way; then it must be read.
 func (c *Conn) spliced() bool {
-	x := c.ext.Load()
-	if x == nil || x.stream.door == nil || !x.stream.door.open() {
+	r := c.rare()
+	if r == nil || r.door == nil || !r.door.open() {
 		return false
 	}
-	l, d := c.loop, x.stream.door
+	l, d := c.loop, r.door
 	p := l.lendPipe()
 	if p == nil {
 		return false
@@ -89,7 +89,7 @@ func (c *Conn) spliced() bool {
 	if n <= 0 || err != nil {
 		p.Release()
 		if errors.Is(err, errors.ErrUnsupported) {
-			x.stream.door = nil
+			r.door = nil
 			return false
 		}
 		c.readEnded(err)

@@ -19,7 +19,7 @@ import "github.com/go-eddy/eddy/internal/meter"
 //	readingBody  Conn.clock times a body, else a header or frame
 //	handshaking  Conn.clock is when the handshake has to be done; never in phase Closing, nor with pauseEnd
 //	timed        there is a handler deadline
-//	asked        connExt.current or kept hold contexts that were asked for on the loop
+//	asked        connRare.current or kept hold contexts that were asked for on the loop
 //	marked       connExt.marks counts what is queued and sent: from the first file, message that may be dropped, or future,
 //	             until the outbound queue is empty
 //	bulk         the last event brought more than a batch has room for

@@ -254,7 +254,7 @@ func (c *Conn) overdue() *DeadlineError {
 	}
 	c.askProgress()
 	if c.progress().High != 0 && c.out.Head == nil { // answers wait for their turn, not for the peer
-		c.ext.Load().progress.High = now
+		c.rare().progress.High = now
 	}
 	if c.clock.Since() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew
 		c.clock = transport.Since(now)

@@ -23,16 +23,11 @@ type connExt struct {
 	values   connValues
 
 	// Owned by the loop.
-	timers   list.List[reactor.Timer] // armed by handlers
-	late     *CloseError              // the end, put off until no write is on its way through a pool
-	progress transport.Progress       // set for a slow peer
-	zone     string                   // of the peer's address
-	current  *requestContext          // context of what is being handled, if asked for
-	kept     []*requestContext        // contexts with a deadline whose requests may be in flight, oldest first
-	tenant   string
-	marks    *outMarks // nil until there is the first
-	stream   connStream
-	rewiring rewiring
+	timers list.List[reactor.Timer] // armed by handlers
+	late   *CloseError              // the end, put off until no write is on its way through a pool
+	marks  *outMarks                // nil until there is the first
+	stream connStream
+	rare   *connRare // nil until something in it is set
 
 	mu       sync.Mutex
 	writable *Future                   // set while somebody waits; kept with its error after the end
@@ -41,6 +36,35 @@ type connExt struct {
 	futures  futureList
 	closing  *Future // of CloseFuture
 	over     bool
+}
+
+// connRare is the part of connExt that idle connections of HTTP, WebSocket and TLS do without. Owned by the loop.
+type connRare struct {
+	progress transport.Progress // set for a slow peer
+	zone     string             // of the peer's address; set before Init
+	tenant   string
+	current  *requestContext   // context of what is being handled, if asked for
+	kept     []*requestContext // contexts with a deadline whose requests may be in flight, oldest first
+	gathered []*writeFuture    // futures whose bytes FlushHandlers hold until the batch ends; each counts this as a part
+	door     *door             // nil = none, see Context.SpliceTo
+	rewiring rewiring
+}
+
+// rare returns the connRare of a connection, nil if it has none.
+func (c *Conn) rare() *connRare {
+	if x := c.ext.Load(); x != nil {
+		return x.rare
+	}
+	return nil
+}
+
+// rarely returns the connRare of a connection, which may be new.
+func (c *Conn) rarely() *connRare {
+	x := c.extend()
+	if x.rare == nil {
+		x.rare = &connRare{}
+	}
+	return x.rare
 }
 
 // connValues are contexts whose values those of the connection's messages and requests have.
@@ -58,12 +82,10 @@ type connHops struct {
 
 // connStream is what handlers that look at bytes keep between them. Owned by the loop.
 type connStream struct {
-	inner    *innerInput    // for decoders that are not the first handler
-	gathered []*writeFuture // futures whose bytes FlushHandlers hold until the batch ends; each counts this as a part
-	holds    uint16         // calls of HoldReads without ReleaseReads
-	later    uint8          // work for the end of the batch
-	farewell bool           // the FinishHandlers have been told
-	door     *door          // nil = none, see Context.SpliceTo
+	inner    *innerInput // for decoders that are not the first handler
+	holds    uint16      // calls of HoldReads without ReleaseReads
+	later    uint8       // work for the end of the batch
+	farewell bool        // the FinishHandlers have been told
 }
 
 func (c *Conn) extend() *connExt {

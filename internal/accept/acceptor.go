@@ -269,10 +269,28 @@ func (a *Acceptor[T]) admitted(t *turnAway) bool {
 	return false
 }
 
+// tenant asks Gate.Tenant, and reports whether there is an answer. What a closure holds is memory of its own, so that only
+// connections that are asked about make some.
+func (a *Acceptor[T]) tenant(t *turnAway) bool {
+	name, peer := "", t.Peer
+	if !a.Host.Ask("Admission.Tenant", func() { name = a.Set.Gate.Tenant(peer) }) {
+		return false
+	}
+	t.Tenant = name
+	return true
+}
+
+// decision asks Gate.Decide.
+func (a *Acceptor[T]) decision(peer netip.AddrPort) Decision {
+	d := DecisionReject
+	a.Host.Ask("Admission.Decide", func() { d = a.Set.Gate.Decide(peer) })
+	return d
+}
+
 // admitPeer applies the limits of one peer and then asks Gate.Decide.
 func (a *Acceptor[T]) admitPeer(t *turnAway) (Cause, Decision) {
 	g := a.Set.Gate
-	if g.Tenant != nil && !a.Host.Ask("Admission.Tenant", func() { t.Tenant = g.Tenant(t.Peer) }) {
+	if g.Tenant != nil && !a.tenant(t) {
 		return CauseDecide, DecisionReject
 	}
 	if cause := g.claim(t.Peer, t.Tenant); cause != causeNone {
@@ -281,8 +299,7 @@ func (a *Acceptor[T]) admitPeer(t *turnAway) (Cause, Decision) {
 	if g.Decide == nil {
 		return causeNone, DecisionAccept
 	}
-	d := DecisionReject
-	a.Host.Ask("Admission.Decide", func() { d = g.Decide(t.Peer) })
+	d := a.decision(t.Peer)
 	if d == DecisionAccept {
 		return causeNone, d
 	}
