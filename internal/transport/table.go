@@ -25,6 +25,7 @@ func (t *Table[T]) Adopt(c *T) (slot, gen uint32) {
 		t.free = t.free[:n-1]
 	} else {
 		slot = uint32(len(t.slots))
+		t.grow()
 		t.slots = append(t.slots, nil)
 		t.gens = append(t.gens, 0)
 	}
@@ -36,6 +37,16 @@ func (t *Table[T]) Adopt(c *T) (slot, gen uint32) {
 	t.active++
 	return slot, t.gens[slot]
 }
+
+// grow doubles the room when there is none. append would grow by a quarter, and leave four times the table as garbage.
+func (t *Table[T]) grow() {
+	if n := len(t.slots); n == cap(t.slots) {
+		t.slots, t.gens = slices.Grow(t.slots, max(n, minSlots)), slices.Grow(t.gens, max(n, minSlots))
+	}
+}
+
+// minSlots is the room that a table begins with.
+const minSlots = 64
 
 // Release frees a slot; tokens that still carry its generation are stale from now on.
 func (t *Table[T]) Release(slot uint32) {
