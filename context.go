@@ -182,10 +182,13 @@ func (ctx *Context) Write(msg any) error {
 	return err
 }
 
-// WriteBytes passes a copy of p towards the head; p may be reused at once. On the loop it allocates nothing.
+// WriteBytes passes a copy of p towards the head; p may be reused at once. It allocates nothing on the loop, nor
+// on a pool up to 1 KiB.
 func (ctx *Context) WriteBytes(p []byte) error {
-	c := ctx.conn
 	if ctx.node.pool != nil { // also in a reject policy, which is no hot path
+		if done, err := ctx.postBytes(p); done {
+			return err
+		}
 		if len(p) < adoptSize { // the loop will copy it once more, to coalesce
 			return ctx.Write(buf.Copy(p))
 		}
@@ -194,6 +197,12 @@ func (ctx *Context) WriteBytes(p []byte) error {
 	if err := ctx.offLoop(); err != nil {
 		return err
 	}
+	return ctx.writeBytes(p)
+}
+
+// writeBytes is WriteBytes on the loop.
+func (ctx *Context) writeBytes(p []byte) error {
+	c := ctx.conn
 	if writerFrom(ctx.back()) == nil {
 		return c.enqueueCopy(p)
 	}

@@ -108,6 +108,8 @@ func sizeOf(msg any) int {
 		return len(m)
 	case *buf.Bytes:
 		return m.Len()
+	case *postedBytes:
+		return len(m.bytes)
 	case *buf.Shared:
 		return m.Len()
 	case *buf.Composite:

@@ -106,7 +106,9 @@ func (l *loop) runWrite(t task) {
 	}
 	var err error
 	l.inHand.granted = int(t.size)
-	if t.ctx != nil {
+	if m, ok := t.msg.(*postedBytes); ok {
+		err = t.ctx.takePosted(m)
+	} else if t.ctx != nil {
 		err = t.ctx.writeOnLoop(t.msg)
 	} else {
 		err = c.writeFromTail(t.msg)
