@@ -42,16 +42,22 @@ programs() {
 }
 
 # Everything the tests use besides Go: a browser for the page tests, and one that only draws, gcc for the race detector and the C baseline, node and npm for the page
-# scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store, versitygw for its files, ZooKeeper for the registry. Then the modules, so that no later step waits for a network.
+# scripts and the rules that check pages, curl, openssl and wrk as clients of other people, PostgreSQL for Desk's store, versitygw for its files, ZooKeeper for the registry. And the modules, so that no later step waits for a network.
+# gcc comes first: without it Go compiles other packages. While the rest comes over the network, the packages that vet reads are compiled.
 step_tools() {
-	programs chromium,chromium-browser,google-chrome=chromium chromium-headless-shell,chrome-headless-shell,headless-shell=chromium-headless-shell gcc="gcc libc6-dev" node=nodejs npm curl="curl ca-certificates" openssl wrk \
-		postgres,/usr/lib/postgresql/15/bin/postgres=postgresql /usr/share/java/zookeeper.jar=zookeeper
+	local rest
+	programs gcc="gcc libc6-dev"
+	programs chromium,chromium-browser,google-chrome=chromium chromium-headless-shell,chrome-headless-shell,headless-shell=chromium-headless-shell node=nodejs npm curl="curl ca-certificates" openssl wrk \
+		postgres,/usr/lib/postgresql/15/bin/postgres=postgresql /usr/share/java/zookeeper.jar=zookeeper &
+	rest=$!
 	patiently go mod download
 	(cd rpc/discovery/etcd && patiently go mod download)
 	(cd rpc/discovery/zookeeper && patiently go mod download)
 	(cd cmd/eddy/full && patiently go mod download)
 	(cd bench && patiently go mod download)
+	if kill -0 "$rest" 2>/dev/null; then go vet ./... >/dev/null 2>&1 || true; fi # what vet says is for its step to tell
 	(cd interop/versitygw && patiently go tool -n versitygw) # builds it, once
+	wait "$rest"
 	go version
 	gcc --version | head -n 1
 }
