@@ -83,8 +83,12 @@ func TestTake(t *testing.T) {
 	c, err := ln.Accept()
 	must(t, err)
 	s := NewSockets()
+	must(t, c.(*net.TCPConn).SetLinger(5))
 	fd, peer, err := s.Take(c)
 	must(t, err)
+	if l, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LINGER); l != 0 || err != nil { // l_onoff comes first
+		t.Errorf("it lingers: %d, %v", l, err)
+	}
 	if peer.String() != client.LocalAddr().String() {
 		t.Errorf("peer %v, want %v", peer, client.LocalAddr())
 	}

@@ -76,7 +76,8 @@ func (s *sockets) adopt(_, _ string, o ListenOptions) (Listener, error) {
 	return Listener{FD: fd, Addr: ln.Addr()}, nil
 }
 
-// second returns another, non-blocking descriptor of a socket of package net.
+// second returns another, non-blocking descriptor of a socket of package net. The socket no longer lingers, because a close
+// on a loop must not wait, and what a listener accepts has that from it.
 func second(socket any) (int, error) {
 	switch socket.(type) {
 	case *net.TCPListener, *net.UnixListener, *net.TCPConn, *net.UnixConn:
@@ -91,6 +92,7 @@ func second(socket any) (int, error) {
 		unix.Close(fd)
 		return -1, os.NewSyscallError("fcntl", err)
 	}
+	_ = setLinger(fd, &unix.Linger{}) // only TCP has it
 	return fd, nil
 }
 

@@ -48,7 +48,7 @@ func setKeepAlive(fd int, d time.Duration) error {
 // tcpOption sets an option of TCP, and does nothing on a socket that is not
 // TCP. It asks for the kind of socket only after an error.
 func tcpOption(fd, option, value int) error {
-	err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value)
+	err := setInt(fd, unix.IPPROTO_TCP, option, value)
 	if err == nil {
 		return nil
 	}

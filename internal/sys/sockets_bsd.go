@@ -99,3 +99,13 @@ func streamSocket(family int) (int, error) {
 	}
 	return fd, nil
 }
+
+func closeNow(fd int) error { return unix.Close(fd) }
+
+func shutdown(fd, how int) error { return unix.Shutdown(fd, how) }
+
+func setLinger(fd int, l *unix.Linger) error {
+	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, l)
+}
+
+func setInt(fd, level, option, value int) error { return unix.SetsockoptInt(fd, level, option, value) }

@@ -79,6 +79,36 @@ func (s *sockets) Accept(fd int) (int, netip.AddrPort, error) {
 	}
 }
 
+// closeNow, shutdown, setLinger and setInt are raw for another reason, too: the first call that the scheduler is told of after
+// all of the process was idle wakes the runtime's monitor. That costs more than a short connection's own calls.
+func closeNow(fd int) error {
+	_, _, errno := syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
+	return failed(errno)
+}
+
+func shutdown(fd, how int) error {
+	_, _, errno := syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), uintptr(how), 0)
+	return failed(errno)
+}
+
+func setLinger(fd int, l *unix.Linger) error {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER, uintptr(unsafe.Pointer(l)), unsafe.Sizeof(*l), 0)
+	return failed(errno)
+}
+
+func setInt(fd, level, option, value int) error {
+	v := int32(value)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(option), uintptr(unsafe.Pointer(&v)), unsafe.Sizeof(v), 0)
+	return failed(errno)
+}
+
+func failed(errno syscall.Errno) error {
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 func (s *sockets) LocalAddr(fd int) (netip.AddrPort, error) {
 	var sa unix.RawSockaddrAny
 	size := uint32(unix.SizeofSockaddrAny)

@@ -26,11 +26,11 @@ type portable struct {
 func (s *sockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Accept(fd) }
 
 func (s *sockets) ShutdownWrite(fd int) error {
-	return unix.Shutdown(fd, unix.SHUT_WR)
+	return shutdown(fd, unix.SHUT_WR)
 }
 
 func (s *sockets) Abort(fd int) error {
-	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	return setLinger(fd, &unix.Linger{Onoff: 1})
 }
 
 // Close never retries. On EINTR Linux has already released the descriptor, and
@@ -39,7 +39,7 @@ func (s *sockets) Close(fd int) error {
 	if len(s.owned) != 0 {
 		s.disown(fd)
 	}
-	if err := unix.Close(fd); err != nil && err != unix.EINTR {
+	if err := closeNow(fd); err != nil && err != unix.EINTR {
 		return err
 	}
 	return nil
