@@ -139,8 +139,8 @@ func (f *faulty) strike() (what string, mend func()) {
 		p.Wait()
 		return fmt.Sprintf("server %d: killed", i), func() { f.start(i) }
 	case 1:
-		p.Signal(syscall.SIGSTOP)
-		return fmt.Sprintf("server %d: paused", i), func() { p.Signal(syscall.SIGCONT) }
+		p.Signal(pause)
+		return fmt.Sprintf("server %d: paused", i), func() { p.Signal(resume) }
 	case 2:
 		f.between.End()
 		return "the bus: gone", f.between.Begin

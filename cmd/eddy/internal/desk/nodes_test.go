@@ -404,7 +404,7 @@ func TestNodePaused(t *testing.T) {
 	if _, err := customer.Event(ctx, conv, func(f desktest.Frame) bool { return f.T == "ev.state" && strings.Contains(string(f.D), `"assigned"`) }); err != nil {
 		t.Fatal(err)
 	}
-	c.all[0].Signal(syscall.SIGSTOP)
+	c.all[0].Signal(pause)
 	customer.Send(conv, "hello?")
 	online := func(want string) {
 		t.Helper()
@@ -427,7 +427,7 @@ func TestNodePaused(t *testing.T) {
 	if err := customer.Flushed(ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.all[0].Signal(syscall.SIGCONT)
+	c.all[0].Signal(resume)
 	if _, err := agent.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == "hello?" }); err != nil {
 		t.Fatal(err)
 	}
