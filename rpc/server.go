@@ -154,13 +154,10 @@ func (s *Server) Register(svc *Service, options ...RegisterOption) error {
 }
 
 func (s *Server) register(r *registration, options []RegisterOption) error {
-	for _, o := range options {
-		if err := o(r); err != nil {
-			return fmt.Errorf("rpc: service %v: %w", r.svc.key, err)
-		}
+	if err := r.set(options, s.o.RetryAfter); err != nil {
+		return err
 	}
 	r.serving.Store(true)
-	r.full = r.limitError(s.o.RetryAfter)
 	ports, err := s.portsOf(r)
 	if err == nil {
 		err = s.export(r, ports)
@@ -181,18 +178,13 @@ func (s *Server) export(r *registration, ports []*port) error {
 	if s.registration(r.svc.key) != nil {
 		return fmt.Errorf("rpc: service %v is registered", r.svc.key)
 	}
-	pools, err := s.poolsOf(r, ports)
-	if err != nil {
+	if err := s.givePools(r, ports); err != nil {
 		return err
 	}
 	s.registrations = append(s.registrations, r)
 	s.healthChanged()
 	for i, p := range ports {
-		pool := pools[i]
-		if !r.builtIn {
-			pool = p.place(pool)
-		}
-		p.export(r, pool)
+		p.export(r, i)
 	}
 	return nil
 }
@@ -388,6 +380,8 @@ type ServiceStats struct {
 	Calls    uint64 // routed to it
 	InFlight int64  // not answered, or still running
 	Limited  uint64 // refused because of InFlight; Calls does not count them
+
+	Methods map[string]ServiceStats // of those methods that have settings of their own, see OnMethod; the numbers above count them, too
 }
 
 // Pools returns the pools that the server has made, for inspection only. Any goroutine.
@@ -408,7 +402,7 @@ func (s *Server) Stats() ServerStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.registrations {
-		st.Services[r.svc.key] = ServiceStats{Calls: r.calls.Load(), InFlight: r.inFlight.Load(), Limited: r.limited.Load()}
+		st.Services[r.svc.key] = r.stats()
 	}
 	for _, p := range s.pools.All() {
 		st.Pools[p.Name()] = p.Stats()

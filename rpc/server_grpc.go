@@ -200,12 +200,9 @@ func (c *grpcCall) admit(h *grpcHead) *Status {
 	if own := t.reg.timeout; own > 0 && (c.timeout == 0 || own < c.timeout) {
 		c.timeout = own
 	}
-	if n := t.reg.inFlight.Add(1); t.reg.limit > 0 && n > t.reg.limit {
-		t.reg.inFlight.Add(-1)
-		t.reg.limited.Add(1)
-		return statusOf(t.reg.full)
+	if err := t.reg.enter(); err != nil {
+		return statusOf(err)
 	}
-	t.reg.calls.Add(1)
 	c.codec, c.target, c.zip = codec, t, c.zipped
 	return nil
 }
@@ -219,7 +216,7 @@ func (c *grpcCall) unsupported(format string, args ...any) *Status {
 // Over implements http2.Call.
 func (c *grpcCall) Over() {
 	if c.target != nil {
-		c.target.reg.inFlight.Add(-1)
+		c.target.reg.leave(nil)
 	}
 }
 

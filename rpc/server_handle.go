@@ -54,12 +54,9 @@ func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 	case !t.method.takes[head.Codec]:
 		return nil, badRequest(fmt.Errorf("rpc: method %q takes no %v", t.method.name, Codec(head.Codec)))
 	}
-	if n := t.reg.inFlight.Add(1); t.reg.limit > 0 && n > t.reg.limit {
-		t.reg.inFlight.Add(-1)
-		t.reg.limited.Add(1)
-		return nil, t.reg.full
+	if err := t.reg.enter(); err != nil {
+		return nil, err
 	}
-	t.reg.calls.Add(1)
 	f.Tag = t
 	return t.pool, nil
 }
@@ -110,7 +107,7 @@ func (p *port) notFound(head *payload.Prefix) error {
 // done uncounts a request that was routed.
 func done(f *frame.Frame) {
 	if t := targetOf(f); t != nil {
-		t.reg.inFlight.Add(-1)
+		t.reg.leave(nil)
 	}
 }
 

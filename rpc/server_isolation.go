@@ -1,14 +1,7 @@
 package rpc
 
 import (
-	"errors"
-	"fmt"
-	"sync/atomic"
-	"time"
-
-	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/limit"
 )
 
 // Isolation says which services share a pool. docs/rpc.md compares the default with Dubbo's.
@@ -34,42 +27,6 @@ func ParseIsolation(name string) (Isolation, error) {
 	return parseName[Isolation](name, isolationNames[:], "isolation")
 }
 
-// registration is a service on a server.
-type registration struct {
-	svc       *Service
-	timeout   time.Duration
-	portNames []string
-	user      *executor.Pool // of WithPool
-	options   *PoolOptions   // of WithPoolOptions
-	builtIn   bool           // one of the server's own: isolation and dispatcher do not apply
-	onLoop    bool
-	class     limit.Class
-	limit     int64 // calls in flight, 0 = none
-	full      error // the answer beyond limit
-	serving   atomic.Bool
-
-	calls    atomic.Uint64
-	limited  atomic.Uint64
-	inFlight atomic.Int64
-}
-
-func (r *registration) setPool(p *executor.Pool, o *PoolOptions) error {
-	if r.user != nil || r.options != nil {
-		return errors.New("two pools: WithPool and WithPoolOptions are alternatives")
-	}
-	r.user, r.options = p, o
-	return nil
-}
-
-// limitError returns the answer to a call beyond InFlight.
-func (r *registration) limitError(retryAfter time.Duration) error {
-	return &frame.StatusError{
-		Status:     frame.StatusBusy,
-		RetryAfter: retryAfter,
-		Message:    fmt.Sprintf("service %v is at its limit of %d calls in flight", r.svc.key, r.limit),
-	}
-}
-
 // newPool makes a pool that ends with the server.
 func (s *Server) newPool(name string, o PoolOptions) (*executor.Pool, error) {
 	p, err := o.NewPool(name, executor.Options{Dumper: s.o.Dumper, OnExhausted: s.o.OnExhausted, Logger: s.log})
@@ -79,35 +36,42 @@ func (s *Server) newPool(name string, o PoolOptions) (*executor.Pool, error) {
 	return p, err
 }
 
-// poolsOf chooses the pool of a service on each of its ports, in their order.
-func (s *Server) poolsOf(r *registration, ports []*port) ([]*executor.Pool, error) {
-	pools := make([]*executor.Pool, len(ports))
+// givePools chooses the pools of a service, and of its methods, on each of its ports.
+func (s *Server) givePools(r *registration, ports []*port) error {
 	if r.onLoop {
-		return pools, nil
+		r.pools = make([]*executor.Pool, len(ports))
+		return nil
+	}
+	shared := s.o.Isolation == Shared && !r.builtIn
+	if shared && (r.user != nil || r.options != nil) {
+		s.log.Warn("rpc: WithPool is ignored: isolation is shared", "of", r.String())
 	}
 	own := r.user
-	if s.o.Isolation == Shared && !r.builtIn {
-		if r.user != nil || r.options != nil {
-			s.log.Warn("rpc: the service's own pool is ignored: isolation is shared", "service", r.svc.key.String())
-		}
-		for i, p := range ports {
-			pools[i] = p.pool
-		}
-		return pools, nil
-	}
-	if r.options != nil {
+	if r.options != nil && !shared {
 		var err error
-		if own, err = s.newPool("service "+r.svc.key.String(), *r.options); err != nil {
-			return nil, err
+		if own, err = s.newPool(r.String(), *r.options); err != nil {
+			return err
 		}
 	}
 	for i, p := range ports {
-		if pools[i] = own; own == nil {
+		pool := own
+		switch {
+		case shared:
+			pool = p.pool
+		case own == nil && r.above != nil:
+			pool = r.above.pools[i]
+		case own == nil:
 			var err error
-			if pools[i], err = s.newPool("service "+r.svc.key.String()+" on "+p.o.Name, p.o.Pool); err != nil {
-				return nil, err
+			if pool, err = s.newPool(r.String()+" on "+p.o.Name, p.o.Pool); err != nil {
+				return err
 			}
 		}
+		r.pools = append(r.pools, pool)
 	}
-	return pools, nil
+	for _, m := range r.own {
+		if err := s.givePools(m, ports); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -115,7 +115,7 @@ func TestPoolsOfServices(t *testing.T) {
 			a, b := dialRaw(t, s.Addr("a")), dialRaw(t, s.Addr("b"))
 			a.call(1, 0, "/onlyb:", "Hold", "")
 			a.expect(1, notFound)
-			warnings := strings.Count(log.String(), "pool is ignored")
+			warnings := strings.Count(log.String(), "WithPool is ignored")
 			if isolation == Shared {
 				if warnings != 2 {
 					t.Errorf("%d warnings, want 2: %s", warnings, &log)

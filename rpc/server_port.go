@@ -290,8 +290,8 @@ func (p *port) place(pool *executor.Pool) *executor.Pool {
 	return pool
 }
 
-// export adds a service's methods to the port, in a copy of the table that the loops read.
-func (p *port) export(r *registration, pool *executor.Pool) {
+// export adds a service's methods to the port, which is the service's at, in a copy of the table that the loops read.
+func (p *port) export(r *registration, at int) {
 	table := make(map[string]map[string]*target)
 	for key, methods := range *p.table.Load() {
 		table[key] = methods
@@ -299,7 +299,11 @@ func (p *port) export(r *registration, pool *executor.Pool) {
 	methods := make(map[string]*target, len(r.svc.methods))
 	for i := range r.svc.methods {
 		m := &r.svc.methods[i]
-		methods[m.name] = &target{reg: r, method: m, pool: pool}
+		t := &target{reg: r.of(m.name), method: m}
+		if t.pool = t.reg.pools[at]; !r.builtIn {
+			t.pool = p.place(t.pool)
+		}
+		methods[m.name] = t
 	}
 	table[r.svc.key.String()] = methods
 	p.table.Store(&table)

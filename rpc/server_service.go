@@ -50,7 +50,7 @@ func (s *Service) Key() Key { return s.key }
 // Methods returns the service's methods, in the order in which they were given.
 func (s *Service) Methods() []Method { return slices.Clone(s.methods) }
 
-// RegisterOption is a setting of a service on a server.
+// RegisterOption is a setting of a service, or of one of its methods, on a server.
 type RegisterOption func(*registration) error
 
 // Timeout bounds how long a call of the service may take, from its arrival to its response. The smaller of d and the
@@ -102,6 +102,22 @@ func WithPool(p *executor.Pool) RegisterOption {
 // WithPoolOptions is WithPool with a pool of these limits that the server makes and ends.
 func WithPoolOptions(o PoolOptions) RegisterOption {
 	return func(r *registration) error { return r.setPool(nil, &o) }
+}
+
+// OnMethod gives one method of the service settings of its own: Timeout, Class, InFlight, WithPool and WithPoolOptions. What it does not say is as
+// the service has it. Several OnMethod for one method all count. A pool of its own, for one that finds its limit by itself, keeps a method that has become slow from the others. InFlight of the
+// service counts the calls of all methods, whatever a method has of its own.
+func OnMethod(name string, options ...RegisterOption) RegisterOption {
+	return func(r *registration) error {
+		r.methods = append(r.methods, methodOptions{name, options})
+		return nil
+	}
+}
+
+// methodOptions are what OnMethod was given.
+type methodOptions struct {
+	name    string
+	options []RegisterOption
 }
 
 // InFlight bounds how many calls of the service are in flight on the server, those that wait included; more are answered

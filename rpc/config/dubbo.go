@@ -20,6 +20,7 @@ const (
 	kindReport      = "metadata-report"
 	kindProvider    = "provider"
 	kindService     = "service"
+	kindMethod      = "method" // of a service
 	kindPool        = "pool"
 	kindBean        = "bean" // in XML
 )
@@ -180,7 +181,7 @@ func (d *document) dubboServices(r *reader, b *blocks, provider *block) {
 		}
 		o.inherit(provider, providerOfServices)
 		var s service
-		more := append(idle(idleService),
+		more := append(idle(idleService), s.parseMethods(r, idle(idleMethod)...),
 			field{name: "id", parse: func(*yaml.Node, string) {}},
 			field{name: "token", parse: refused(r, "who calls is not checked by a token here: use TLS with certificates of clients, or an interceptor")},
 			field{name: "export", parse: only(r, true, "every service of the file is exported: take it out")},

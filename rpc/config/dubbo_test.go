@@ -349,7 +349,7 @@ func TestIdleKeysAreDocumented(t *testing.T) {
 	for _, c := range []struct {
 		where string
 		keys  map[string]string
-	}{{"dubbo", sections}, {"application", idleApplication}, {"protocols", idleProtocol}, {"registry", idleRegistry}, {"services", idleService}} {
+	}{{"dubbo", sections}, {"application", idleApplication}, {"protocols", idleProtocol}, {"registry", idleRegistry}, {"services", idleService}, {"services[].methods", idleMethod}} {
 		for _, why := range slices.Sorted(maps.Keys(c.keys)) {
 			names := strings.Fields(c.keys[why])
 			slices.Sort(names)

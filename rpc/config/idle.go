@@ -51,7 +51,12 @@ var (
 		"a server has one weight, ServerOptions.Discovery.Weight": "weight",
 		"interceptors of the program do that":                     "filter listener accesslog validation generic",
 		"the codec is the caller's":                               "serialization prefer-serialization proxy",
-		"a service has one timeout, one limit and one pool":       "method methods argument",
+		"arguments have no settings":                              "method argument",
+	}
+	idleMethod = map[string]string{
+		"it is for consumers":                         "loadbalance retries async actives sent cache mock merger sticky return oninvoke onreturn onthrow",
+		"interceptors of the program do that":         "validation",
+		"it is for those who look into Dubbo's tools": "deprecated service service-id",
 	}
 	idleProvider = merged(idleProtocol, idleService, map[string]string{"protocols and services say so": "port protocol registry interface"})
 

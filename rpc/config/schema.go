@@ -21,6 +21,7 @@ const (
 	maxPayload  = 1<<28 - 1
 	maxLoops    = 1024
 	maxInFlight = 1 << 16
+	maxMethods  = 1000
 	maxPort     = 65535
 
 	maxProtocols = 64

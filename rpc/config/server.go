@@ -46,11 +46,15 @@ func (c *Config) RegistryName() string {
 // Service is what a file says of a service.
 type Service struct {
 	Key     rpc.Key
-	Options []rpc.RegisterOption // without the pool that it names in pools
+	Options []rpc.RegisterOption // without the pools that it and its methods name in pools
 
-	pool string
-	line int
+	pool      string
+	ofMethods []methodPool
+	line      int
 }
+
+// methodPool is the name of a pool that a method names.
+type methodPool struct{ method, pool string }
 
 type namedPool struct {
 	name string
@@ -129,14 +133,13 @@ func (s *service) options() Service {
 	if len(s.ports) > 0 {
 		out.Options = append(out.Options, rpc.OnPorts(s.ports...))
 	}
-	if s.timeout > 0 {
-		out.Options = append(out.Options, rpc.Timeout(s.timeout))
-	}
-	if s.inFlight > 0 {
-		out.Options = append(out.Options, rpc.InFlight(s.inFlight))
-	}
-	if s.executor != nil {
-		out.Options = append(out.Options, rpc.WithPoolOptions(s.executor.options()))
+	out.Options = append(out.Options, s.bounds.options()...)
+	for i := range s.methods {
+		m := &s.methods[i]
+		out.Options = append(out.Options, rpc.OnMethod(m.name, m.options()...))
+		if m.pool != "" {
+			out.ofMethods = append(out.ofMethods, methodPool{m.name, m.pool})
+		}
 	}
 	return out
 }
@@ -267,9 +270,14 @@ func (s *Server) register(c *Config, list []Service, services map[rpc.Key]*rpc.S
 		}
 	}
 	for _, svc := range list {
-		options := svc.Options
+		options := slices.Clone(svc.Options)
 		if pool := pools[svc.pool]; pool != nil {
-			options = append(append([]rpc.RegisterOption(nil), options...), rpc.WithPool(pool))
+			options = append(options, rpc.WithPool(pool))
+		}
+		for _, m := range svc.ofMethods {
+			if pool := pools[m.pool]; pool != nil {
+				options = append(options, rpc.OnMethod(m.method, rpc.WithPool(pool)))
+			}
 		}
 		if err := s.Register(services[svc.Key], options...); err != nil {
 			return fmt.Errorf("line %d: %w", svc.line, err)

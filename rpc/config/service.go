@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -12,24 +11,11 @@ import (
 )
 
 type service struct {
+	bounds
 	key      rpc.Key
 	ports    []string
-	timeout  time.Duration
-	inFlight int
-	executor *threadpool // a pool of the service's own
-	pool     string      // or the name of one of pools
 	registry []string
-	path     string
-	node     *yaml.Node
-	at       map[string]*yaml.Node // the values of its keys
-}
-
-// place returns the node of a key's value, or the service's if the key is not there.
-func (s *service) place(key string) *yaml.Node {
-	if n := s.at[key]; n != nil {
-		return n
-	}
-	return s.node
+	methods  []method
 }
 
 func (d *document) parseServices(r *reader) func(*yaml.Node, string) {
@@ -43,7 +29,7 @@ func (d *document) parseServices(r *reader) func(*yaml.Node, string) {
 				return
 			}
 			var s service
-			s.parse(r, item, fmt.Sprintf("%s[%d]", path, i))
+			s.parse(r, item, fmt.Sprintf("%s[%d]", path, i), s.parseMethods(r))
 			d.services = append(d.services, s)
 		}
 	}
@@ -51,26 +37,14 @@ func (d *document) parseServices(r *reader) func(*yaml.Node, string) {
 
 // parse reads a service's keys, and more of the file's form.
 func (s *service) parse(r *reader, n *yaml.Node, path string, more ...field) {
-	s.node, s.path = n, path
 	before := len(r.errs)
-	seen := r.fields(n, path, append([]field{
+	seen := s.bounds.parse(r, n, path, append([]field{
 		{name: "interface", parse: text(r, &s.key.Interface)},
 		{name: "group", parse: text(r, &s.key.Group)},
 		{name: "version", parse: text(r, &s.key.Version)},
 		{name: "protocol", parse: names(r, &s.ports)},
-		{name: "timeout", parse: duration(r, &s.timeout, time.Millisecond)},
-		{name: "in-flight", also: "executes", parse: integer(r, &s.inFlight, 1, maxInFlight)},
 		{name: "registry", parse: names(r, &s.registry)},
-		{name: "executor", parse: func(n *yaml.Node, key string) {
-			if n.Kind != yaml.MappingNode {
-				text(r, &s.pool)(n, key)
-				return
-			}
-			s.executor = new(threadpool)
-			s.executor.check(r, r.fields(n, key, s.executor.fields(r)), key)
-		}},
-	}, more...))
-	s.at = seen
+	}, more...)...)
 	if len(r.errs) > before {
 		return
 	}
@@ -109,7 +83,10 @@ func (d *document) resolve(r *reader) {
 		}
 		keys[s.key] = s.node.Line
 		d.resolvePorts(r, s)
-		d.resolvePool(r, s)
+		d.resolvePool(r, &s.bounds)
+		for i := range s.methods {
+			d.resolvePool(r, &s.methods[i].bounds)
+		}
 		d.resolveRegistry(r, s)
 	}
 	for _, p := range d.pools {
@@ -140,35 +117,6 @@ func (d *document) resolvePorts(r *reader, s *service) {
 		}
 	}
 	s.ports = ports
-}
-
-func (d *document) resolvePool(r *reader, s *service) {
-	if (s.pool != "" || s.executor != nil) && !d.application.isolation {
-		r.warn(s.place("executor"), s.path+".executor", "has no effect: executor-management-mode is default, not isolation")
-	}
-	if s.pool == "" {
-		return
-	}
-	at := slices.IndexFunc(d.pools, func(p pool) bool { return p.name == s.pool })
-	if b, ok := d.beans[s.pool]; ok && at < 0 {
-		if b == nil {
-			r.warn(s.place("executor"), s.path+".executor", "%s is a bean whose size is not known here: the service has a pool of its own, made from its protocol's keys. "+
-				`Say it in the bean: <property name="threads" value="10"/>`, quoted(s.pool))
-			s.pool = ""
-			return
-		}
-		at = len(d.pools)
-		d.pools = append(d.pools, *b)
-	}
-	if at < 0 {
-		choices := "there are none"
-		if len(d.pools) > 0 {
-			choices = "there are " + list(d.pools, func(p pool) string { return p.name })
-		}
-		r.fail(s.place("executor"), s.path+".executor", quoted(s.pool), "is no name in pools: %s", choices)
-		return
-	}
-	d.pools[at].used = true
 }
 
 // resolveRegistry checks that the service is registered where the server is.

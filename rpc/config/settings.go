@@ -182,6 +182,16 @@ func (b *block) set(r *reader, key string, line int, value *yaml.Node) {
 	b.node.Content = append(b.node.Content, at, value)
 }
 
+// add appends another block to the list that is a key's value.
+func (b *block) add(r *reader, key string, item *block) {
+	list := b.value(key)
+	if list == nil {
+		list = &yaml.Node{Kind: yaml.SequenceNode, Line: item.node.Line}
+		b.set(r, key, list.Line, list)
+	}
+	list.Content = append(list.Content, item.node)
+}
+
 // replace sets a key that is there.
 func (b *block) replace(key string, at, value *yaml.Node) {
 	for i := 0; i+1 < len(b.node.Content); i += 2 {

@@ -132,8 +132,14 @@ func (x *xmlReader) dubbo(e *element, t xml.StartElement, attrs map[string]strin
 	case e.name == "parameter" && e.block != nil:
 		x.set(e.block, attrs["key"], attrs["value"])
 		return
-	case e.block != nil && (e.name == "method" || e.name == "argument"):
-		x.r.idle(x.at(), name, e.name, "a service has one timeout, one limit and one pool")
+	case e.block != nil && e.block.kind == kindService && e.name == kindMethod:
+		service := e.block
+		e.block = newBlock(kindMethod, "", name, x.at().Line)
+		service.add(x.r, "methods", e.block)
+		x.keys(e.block, t, attrs)
+		return
+	case e.block != nil && (e.name == kindMethod || e.name == "argument"):
+		x.r.idle(x.at(), name, e.name, "arguments have no settings")
 		e.block = newBlock("", "", name, 0) // its children have none, either
 		return
 	case e.block != nil:
@@ -153,9 +159,14 @@ func (x *xmlReader) dubbo(e *element, t xml.StartElement, attrs map[string]strin
 	}
 	e.block = newBlock(e.name, attrs["id"], name, x.at().Line)
 	x.b.list = append(x.b.list, e.block)
+	x.keys(e.block, t, attrs)
+}
+
+// keys sets the attributes of an element in its block.
+func (x *xmlReader) keys(b *block, t xml.StartElement, attrs map[string]string) {
 	for _, a := range t.Attr {
 		if _, ok := attrs[a.Name.Local]; ok && a.Name.Space == "" {
-			x.set(e.block, a.Name.Local, a.Value)
+			x.set(b, a.Name.Local, a.Value)
 			delete(attrs, a.Name.Local) // one that is there twice was refused
 		}
 	}
