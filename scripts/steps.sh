@@ -20,6 +20,11 @@ patiently() {
 	"$@"
 }
 
+# compiling COMMAND...: where Go's compilers and readers of source run, whose collector takes an eighth of their time as it is.
+compiling() {
+	GOGC=400 "$@"
+}
+
 # programs PROGRAM[,OTHER...][=PACKAGES]...: installs the packages, by default of the same name, of those programs that no name is found of.
 # A name with a slash is a file.
 programs() {
@@ -55,8 +60,8 @@ step_tools() {
 	(cd rpc/discovery/zookeeper && patiently go mod download)
 	(cd cmd/eddy/full && patiently go mod download)
 	(cd bench && patiently go mod download)
-	if kill -0 "$rest" 2>/dev/null; then go vet ./... >/dev/null 2>&1 || true; fi # what vet says is for its step to tell
-	(cd interop/versitygw && patiently go tool -n versitygw) # builds it, once
+	if kill -0 "$rest" 2>/dev/null; then compiling go vet ./... >/dev/null 2>&1 || true; fi # what vet says is for its step to tell
+	(cd interop/versitygw && compiling patiently go tool -n versitygw) # builds it, once
 	wait "$rest"
 	go version
 	gcc --version | head -n 1
