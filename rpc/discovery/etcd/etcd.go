@@ -84,16 +84,34 @@ func (o Options) check() (Options, error) {
 	return o, nil
 }
 
-// Engine opens registries by addresses such as etcd://user:password@etcd1:2379?backup=etcd2:2379&group=eddy. Their group is Options.Root. With tls=true they
-// are spoken to by https.
+// Engine opens registries and centers by addresses such as etcd://user:password@etcd1:2379?backup=etcd2:2379&group=eddy. Their group is Options.Root. With
+// tls=true they are spoken to by https.
 func Engine() discovery.Engine {
-	return discovery.Engine{Schemes: []string{"etcd", "etcd3", "etcdv3"}, Open: func(address, _ string) (discovery.Registry, error) {
-		a, err := discovery.ParseAddress(address)
-		if err != nil {
-			return nil, fmt.Errorf("etcd: %w", err)
-		}
-		return New(Options{Endpoints: a.Endpoints(), Root: a.Values.Get("group"), Username: a.Username, Password: a.Password})
-	}}
+	return discovery.Engine{
+		Schemes: []string{"etcd", "etcd3", "etcdv3"},
+		Open: func(address, _ string) (discovery.Registry, error) {
+			o, err := optionsOf(address)
+			if err != nil {
+				return nil, err
+			}
+			return New(o)
+		},
+		OpenCenter: func(address string) (discovery.Center, error) {
+			o, err := optionsOf(address)
+			if err != nil {
+				return nil, err
+			}
+			return NewCenter(o)
+		},
+	}
+}
+
+func optionsOf(address string) (Options, error) {
+	a, err := discovery.ParseAddress(address)
+	if err != nil {
+		return Options{}, fmt.Errorf("etcd: %w", err)
+	}
+	return Options{Endpoints: a.Endpoints(), Root: a.Values.Get("group"), Username: a.Username, Password: a.Password}, nil
 }
 
 // Registry is a discovery.Registry in etcd. Make one with New. Any goroutine may call its methods.

@@ -26,7 +26,7 @@ type refusal struct {
 
 func (e *refusal) Error() string { return fmt.Sprintf("nacos: status %d: %s", e.status, e.text) }
 
-// call makes a request, at the next server if one fails, and reads its JSON into answer, unless that is nil.
+// call makes a request, at the next server if one fails, and reads its JSON into answer, unless that is nil, or a *string for the answer as it is.
 func (r *Registry) call(ctx context.Context, method, path string, form url.Values, answer any) error {
 	var err error
 	for range r.o.Servers {
@@ -104,6 +104,10 @@ func (r *Registry) send(ctx context.Context, method, address string, form url.Va
 	case resp.StatusCode != http.StatusOK:
 		return &refusal{resp.StatusCode, fmt.Sprintf("%.200s", text)}
 	case answer == nil:
+		return nil
+	}
+	if as, ok := answer.(*string); ok {
+		*as = string(text)
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {

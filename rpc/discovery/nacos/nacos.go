@@ -84,16 +84,35 @@ func (o Options) check() (Options, error) {
 	return o, nil
 }
 
-// Engine opens registries by addresses such as nacos://user:password@nacos1:8848?backup=nacos2:8848&namespace=ID&group=NAME. With tls=true they are spoken to
-// by https.
+// Engine opens registries and centers by addresses such as nacos://user:password@nacos1:8848?backup=nacos2:8848&namespace=ID&group=NAME. With tls=true they
+// are spoken to by https. The namespace of a center is its key namespace, or else its key group.
 func Engine() discovery.Engine {
-	return discovery.Engine{Schemes: []string{"nacos"}, Open: func(address, _ string) (discovery.Registry, error) {
-		a, err := discovery.ParseAddress(address)
-		if err != nil {
-			return nil, fmt.Errorf("nacos: %w", err)
-		}
-		return New(Options{Servers: a.Endpoints(), Namespace: a.Values.Get("namespace"), Group: a.Values.Get("group"), Username: a.Username, Password: a.Password})
-	}}
+	return discovery.Engine{
+		Schemes: []string{"nacos"},
+		Open: func(address, _ string) (discovery.Registry, error) {
+			o, err := optionsOf(address)
+			if err != nil {
+				return nil, err
+			}
+			return New(o)
+		},
+		OpenCenter: func(address string) (discovery.Center, error) {
+			o, err := optionsOf(address)
+			if err != nil {
+				return nil, err
+			}
+			o.Namespace, o.Group = cmp.Or(o.Namespace, o.Group), ""
+			return NewCenter(o)
+		},
+	}
+}
+
+func optionsOf(address string) (Options, error) {
+	a, err := discovery.ParseAddress(address)
+	if err != nil {
+		return Options{}, fmt.Errorf("nacos: %w", err)
+	}
+	return Options{Servers: a.Endpoints(), Namespace: a.Values.Get("namespace"), Group: a.Values.Get("group"), Username: a.Username, Password: a.Password}, nil
 }
 
 // Registry is a discovery.Registry in Nacos. Make one with New. Any goroutine may call its methods.

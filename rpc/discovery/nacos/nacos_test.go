@@ -35,7 +35,10 @@ type standIn struct {
 	tokens   int    // given so far; 0 = nobody has to log in
 	odd      string // the answer to everything
 	password string
-	hang     chan struct{} // if it is set, every answer waits for it
+	hang     chan struct{}     // if it is set, every answer waits for it
+	texts    map[string]string // configurations by tenant, group and Data ID
+	status   int               // of the answer to everything, if it is set
+	failed   int               // answers with it
 }
 
 func newStandIn(t *testing.T) (*standIn, string) {
@@ -63,6 +66,11 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.status != 0 {
+		s.failed++
+		http.Error(w, "it is broken", s.status)
+		return
+	}
 	if s.odd != "" {
 		_, _ = io.WriteString(w, s.odd)
 		return
@@ -104,6 +112,13 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			code = notRegistered
 		}
 		fmt.Fprintf(w, `{"clientBeatInterval":5000,"code":%d,"lightBeatEnabled":true}`, code)
+	case req.Method+path == "GETcs/configs":
+		text, ok := s.texts[f.Get("tenant")+"/"+f.Get("group")+"/"+f.Get("dataId")]
+		if !ok {
+			http.Error(w, "config data not exist", http.StatusNotFound)
+			return
+		}
+		_, _ = io.WriteString(w, text)
 	case req.Method+path == "GETns/instance/list":
 		list := []map[string]any{}
 		for _, k := range slices.Sorted(maps.Keys(s.hosts)) {
