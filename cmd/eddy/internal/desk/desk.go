@@ -194,7 +194,7 @@ func (f *deskFlags) options() desk.Options {
 		DataDir: f.data, Store: f.store, Files: f.files, Bus: f.bus, Addr: f.Addr, Frames: f.frames, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Languages: f.languages, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats, IdleAway: cmp.Or(f.awayAfter, -1)}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(), Mail: post,
-		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], SSO: single,
+		SecondFactor: factorPolicies()[f.logins.factor], PasswordLogin: passwordPolicies()[f.logins.passwords], Passwords: f.logins.cost.params(), SSO: single,
 		KeepEvents: f.keepEvents, NoPush: !f.push, Trace: f.traces.recorder(), TrustTrace: f.traces.trust,
 	}
 }

@@ -21,6 +21,7 @@ type loginFlags struct {
 	text, claim, create                string
 	domains, roles                     []string
 	link                               bool
+	cost                               passwordCost
 }
 
 const maxSecretFile = 4 << 10
@@ -29,6 +30,7 @@ func (f *loginFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.factor, "second-factor", "optional", "whose login needs a code besides the password: optional (who wants it), admins or all")
 	flags.StringVar(&f.passwords, "passwords", "all", "with --oidc-issuer, whose passwords log in: all, admins (the way back when the provider is dead) or none")
+	f.cost.register(cmd)
 	flags.StringVar(&f.issuer, "oidc-issuer", "", "address of an OpenID Connect provider for single sign-on, such as https://login.example/realms/staff; needs --public-url")
 	flags.StringVar(&f.client, "oidc-client", "", "client id of Desk at the provider")
 	flags.StringVar(&f.secret, "oidc-secret", "", "secret of that client; other users of the machine see a command line, so use EDDY_DESK_OIDC_SECRET, or")
@@ -54,6 +56,9 @@ func passwordPolicies() map[string]front.PasswordPolicy {
 func (f *loginFlags) check(publicURL string) error {
 	if _, ok := factorPolicies()[f.factor]; !ok {
 		return fmt.Errorf("--second-factor is %q: give optional, admins or all", f.factor)
+	}
+	if err := f.cost.check(); err != nil {
+		return err
 	}
 	if _, ok := passwordPolicies()[f.passwords]; !ok {
 		return fmt.Errorf("--passwords is %q: give all, admins or none", f.passwords)

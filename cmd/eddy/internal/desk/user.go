@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
-	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
@@ -134,7 +132,7 @@ func newUserAdd(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 				return err
 			}
 			return onAccounts(cmd.Context(), t, desk, true, func(ctx context.Context, db store.Store) error {
-				hash, err := hashPassword(ctx, password)
+				hash, err := desk.logins.cost.hash(ctx, password)
 				if err != nil {
 					return err
 				}
@@ -150,7 +148,7 @@ func newUserAdd(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 		},
 	}
 	f.register(cmd)
-	registerPassword(cmd, &fromInput)
+	registerPassword(cmd, desk, &fromInput)
 	return cmd
 }
 
@@ -225,7 +223,7 @@ func newUserPassword(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 				if err != nil {
 					return explainAccount(args[0], err)
 				}
-				hash, err := hashPassword(ctx, password)
+				hash, err := desk.logins.cost.hash(ctx, password)
 				if err != nil {
 					return err
 				}
@@ -238,7 +236,7 @@ func newUserPassword(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			})
 		},
 	}
-	registerPassword(cmd, &fromInput)
+	registerPassword(cmd, desk, &fromInput)
 	return cmd
 }
 
@@ -332,42 +330,6 @@ func explainAccount(login string, err error) error {
 		return fmt.Errorf("the account %q cannot be like this: %s", login, strings.TrimPrefix(invalid.Error(), "store: "))
 	}
 	return err
-}
-
-// minPassword and maxPassword bound a password that the user chooses, in bytes.
-const (
-	minPassword = 10
-	maxPassword = 256
-)
-
-func registerPassword(cmd *cobra.Command, fromInput *bool) {
-	cmd.Flags().BoolVar(fromInput, "password-stdin", false, "read the password from the first line of the standard input instead of making one up")
-}
-
-// choosePassword makes a password up or reads it from in. A password is never an argument, which other users of the
-// machine can see.
-func choosePassword(in io.Reader, fromInput bool) (string, error) {
-	if !fromInput {
-		return auth.NewPassword(), nil
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxPassword+2))
-	if err != nil {
-		return "", fmt.Errorf("reading the password: %w", err)
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	line = strings.TrimSuffix(line, "\r")
-	if len(line) < minPassword || len(line) > maxPassword {
-		return "", fmt.Errorf("the password has %d bytes: use %d to %d", len(line), minPassword, maxPassword)
-	}
-	return line, nil
-}
-
-func hashPassword(ctx context.Context, password string) (string, error) {
-	h, err := auth.NewHasher(auth.Params{}, 0, 0)
-	if err != nil {
-		return "", err
-	}
-	return h.Hash(ctx, password)
 }
 
 // sayPassword prints the password, unless the user knows it.
