@@ -16,19 +16,43 @@ import (
 
 // A pkg is a package with tests.
 type pkg struct {
-	folder string // relative to the module's root, "." for the root itself
+	module string // its folder, "." for the one of the repository's root
+	folder string // relative to the repository's root, "." for the root itself
 	path   string // as imported
 	dir    string
 }
 
-// listPackages returns the packages of the module in this directory that have tests.
-func listPackages() ([]pkg, error) {
-	out, err := exec.Command("go", "list", "-json=Dir,ImportPath,Module,TestGoFiles,XTestGoFiles", "./...").Output()
+// listAll returns the packages with tests of the root's module and of those that runs name.
+func listAll(runs []run) ([]pkg, error) {
+	modules := []string{"."}
+	for _, r := range runs {
+		for _, m := range r.modules {
+			if !slices.Contains(modules, m) {
+				modules = append(modules, m)
+			}
+		}
+	}
+	var all []pkg
+	for _, m := range modules {
+		list, err := listPackages(m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// listPackages returns the packages of the module in that folder that have tests.
+func listPackages(module string) ([]pkg, error) {
+	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Module,TestGoFiles,XTestGoFiles", "./...")
+	cmd.Dir = module
+	out, err := cmd.Output()
 	if err != nil {
 		if e, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w\n%s", err, e.Stderr)
 		}
-		return nil, fmt.Errorf("go list: %w", err)
+		return nil, fmt.Errorf("go list in %s: %w", module, err)
 	}
 	var all []pkg
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -46,7 +70,7 @@ func listPackages() ([]pkg, error) {
 			continue
 		}
 		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
-		all = append(all, pkg{folder: path.Clean("./" + folder), path: p.ImportPath, dir: p.Dir})
+		all = append(all, pkg{module: module, folder: path.Join(module, folder), path: p.ImportPath, dir: p.Dir})
 	}
 }
 
@@ -65,7 +89,7 @@ func programs(dir string, runs []run, all []pkg) []program {
 	var list []program
 	for _, r := range runs {
 		for _, p := range all {
-			if r.about(p.folder) {
+			if r.about(p) {
 				place := filepath.Join(dir, r.build, strings.NewReplacer("/", "_", ".", "_").Replace(p.folder))
 				list = append(list, program{run: r, pkg: p, bin: filepath.Join(place, path.Base(p.path)+".test")})
 			}
@@ -86,7 +110,7 @@ func rank(p program) int {
 // at the programs, and linking without its tables takes three fifths of the time.
 func compile(dir string, list []program) (command string, err error) {
 	command = filepath.Join(dir, "eddy")
-	if err := goTool("build", "-o", command, "./cmd/eddy"); err != nil {
+	if err := goTool(".", "build", "-o", command, "./cmd/eddy"); err != nil {
 		return "", err
 	}
 	for build, flags := range builds {
@@ -99,7 +123,7 @@ func compile(dir string, list []program) (command string, err error) {
 			for _, p := range group {
 				args = append(args, p.pkg.path)
 			}
-			if err := goTool(args...); err != nil {
+			if err := goTool(group[0].pkg.module, args...); err != nil {
 				return "", err
 			}
 			for _, p := range group {
@@ -115,8 +139,8 @@ func compile(dir string, list []program) (command string, err error) {
 	return command, nil
 }
 
-// groups are the programs of one build, each once, in as few groups as can be built by one command: within a group no two
-// have the same name.
+// groups are the programs of one build, each once, in as few groups as can be built by one command: those of a group are of one
+// module, and no two have the same name.
 func groups(build string, list []program) (all [][]program) {
 	done := map[string]bool{}
 next:
@@ -126,7 +150,7 @@ next:
 		}
 		done[p.bin] = true
 		for i, g := range all {
-			if !slices.ContainsFunc(g, func(o program) bool { return filepath.Base(o.bin) == filepath.Base(p.bin) }) {
+			if g[0].pkg.module == p.pkg.module && !slices.ContainsFunc(g, func(o program) bool { return filepath.Base(o.bin) == filepath.Base(p.bin) }) {
 				all[i] = append(g, p)
 				continue next
 			}
@@ -136,9 +160,10 @@ next:
 	return all
 }
 
-// goTool builds. The compilers' collector takes an eighth of their time as it is.
-func goTool(args ...string) error {
+// goTool builds what is in the module of that folder. The compilers' collector takes an eighth of their time as it is.
+func goTool(module string, args ...string) error {
 	cmd := exec.Command("go", args...)
+	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "GOGC=400")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)

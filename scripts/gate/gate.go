@@ -38,7 +38,7 @@ const (
 )
 
 // required are the tools without which a test fails instead of being skipped.
-const required = "browser,chromium,curl,gcc,node,openssl,postgres,versitygw,wrk"
+const required = "browser,chromium,connectconformance,curl,gcc,node,openssl,postgres,versitygw,wrk,zookeeper"
 
 // gate carries out the runs of that name, all without names, and reports whether the gate is green.
 func gate(o options, names []string) (bool, error) {
@@ -52,7 +52,7 @@ func gate(o options, names []string) (bool, error) {
 		}
 		defer os.RemoveAll(o.dir)
 	}
-	all, err := listPackages()
+	all, err := listAll(runs)
 	if err != nil {
 		return false, err
 	}
@@ -64,7 +64,7 @@ func gate(o options, names []string) (bool, error) {
 	}
 	fmt.Printf("%d test programs built in %.0f s\n", len(list), time.Since(begin).Seconds())
 	g := &gateRun{options: o, out: os.Stdout, exec: execute, env: append(os.Environ(),
-		"CI=true", "EDDY_REQUIRE="+required, "EDDY_E2E_COMMAND="+command, "EDDY_LEAKS=", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")}
+		"CI=true", "EDDY_REQUIRE="+required, "EDDY_E2E_COMMAND="+command, "EDDY_DESK_PASSWORD_MEMORY=7MiB", "EDDY_LEAKS=", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")}
 	scratch, err := memoryDir() // databases flush each commit to their file, and a disk makes that wait
 	if err != nil {
 		return false, err
@@ -165,7 +165,11 @@ func (g *gateRun) try(p program, test string) result {
 	default:
 		args = append(args, fmt.Sprintf("-test.count=%d", g.count))
 	}
-	r := g.exec(p.pkg.dir, append(slices.Clone(g.env), "EDDY_POLLER="+p.run.poller, "PWD="+p.pkg.dir), p.bin, append(args, p.run.args...)...)
+	env := append(slices.Clone(g.env), "EDDY_POLLER="+p.run.poller, "PWD="+p.pkg.dir)
+	if p.run.modules != nil {
+		env = append(env, "EDDY_E2E_COMMAND=") // theirs is linked with more
+	}
+	r := g.exec(p.pkg.dir, env, p.bin, append(args, p.run.args...)...)
 	r.program = p
 	return r
 }

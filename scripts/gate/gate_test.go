@@ -217,6 +217,10 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%q: %s\nwant %s", test, got, want)
 		}
 	}
+	p.run.modules = []string{"m"} // whose command is another one
+	if g.try(p, ""); !strings.HasPrefix(got, "/d [EDDY_POLLER=select PWD=/d EDDY_E2E_COMMAND=] /b ") {
+		t.Error(got)
+	}
 }
 
 // TestExecute: a program's output and end are those of its process.

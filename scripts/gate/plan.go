@@ -12,6 +12,7 @@ type run struct {
 	build    string   // race, plain or debug
 	poller   string   // EDDY_POLLER; "" = the platform's best
 	packages []string // as folders; "x/..." with what is below; nil = all that no other run with own is about
+	modules  []string // folders of modules of their own, all of whose packages are in the run; nil = the run is about the root's
 	own      bool     // its packages are in no other run on the best poller
 	long     bool     // only when it is named, as by scripts/long
 	skip     string   // tests that are left out, a regular expression
@@ -35,6 +36,12 @@ var (
 	core      = []string{".", "tlsx", "relay"}
 	protocols = []string{"http1", "http2", "websocket", "rpc", "responder"}
 	engine    = slices.Concat(core, protocols)
+)
+
+// Modules of their own, for libraries that the root's has not.
+var (
+	registries = []string{"rpc/discovery/etcd", "rpc/discovery/zookeeper", "cmd/eddy/full"}
+	others     = append([]string{"interop", "interop/connect", "rpc/dubbo", "rpc/grpcgo", "otel"}, registries...)
 )
 
 var stores = []string{"desk/store/sqlstore", "cmd/eddy/internal/desk"}
@@ -65,6 +72,10 @@ var plan = []run{
 		why: "the engine on select, whose loops run as on epoll"},
 	{name: "poll", build: "debug", poller: "poll", packages: append(slices.Clone(engine), "buf", "codec/..."), skip: noPoller,
 		why: "the engine on poll, with released memory overwritten and written memory watched"},
+	{name: "peers", build: "plain", modules: others,
+		why: "what others wrote, on the other side of the wire: clients, servers, suites, registries ([conformance.md](conformance.md)); their libraries take long to compile for the race detector"},
+	{name: "peers-race", long: true, build: "race", modules: registries,
+		why: "the registries with the race detector"},
 	{name: "store-race", long: true, build: "race", packages: stores,
 		why: "the same with the race detector, which takes three times as long"},
 	{name: "wire-race", long: true, build: "race", poller: "net", packages: protocols, skip: noPoller,
@@ -85,12 +96,17 @@ func holds(patterns []string, folder string) bool {
 	})
 }
 
-// about reports whether the run tests the package in folder.
-func (r run) about(folder string) bool {
-	if r.packages != nil {
-		return holds(r.packages, folder)
+// about reports whether the run tests the package.
+func (r run) about(p pkg) bool {
+	switch {
+	case p.module != ".":
+		return slices.Contains(r.modules, p.module)
+	case r.modules != nil:
+		return false
+	case r.packages != nil:
+		return holds(r.packages, p.folder)
 	}
-	return !slices.ContainsFunc(plan, func(o run) bool { return o.own && holds(o.packages, folder) })
+	return !slices.ContainsFunc(plan, func(o run) bool { return o.own && holds(o.packages, p.folder) })
 }
 
 // table is the plan for docs/testing.md.
@@ -99,7 +115,10 @@ func table() string {
 	b.WriteString("| run | build | backend | packages | in | why |\n|---|---|---|---|---|---|\n")
 	for _, r := range plan {
 		packages := "all others"
-		if r.packages != nil {
+		switch {
+		case r.modules != nil:
+			packages = "the modules `" + strings.Join(r.modules, "` `") + "`"
+		case r.packages != nil:
 			packages = "`" + strings.Join(r.packages, "` `") + "`"
 		}
 		poller := r.poller

@@ -15,7 +15,7 @@ const root = "../.."
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	t.Chdir(root)
-	all, err := listPackages()
+	all, err := listAll(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestEveryPackageOnce(t *testing.T) {
 	for _, p := range all {
 		var in []string
 		for _, r := range plan {
-			if r.poller == "" && !r.long && r.about(p.folder) {
+			if r.poller == "" && !r.long && r.about(p) {
 				in = append(in, r.name)
 			}
 		}
@@ -43,7 +43,7 @@ func TestEveryPackageOnce(t *testing.T) {
 	}
 	var named []string
 	for _, r := range plan {
-		named = append(named, r.packages...)
+		named = append(append(named, r.packages...), r.modules...)
 		if _, ok := builds[r.build]; !ok || r.why == "" {
 			t.Errorf("run %s has the build %q and the reason %q", r.name, r.build, r.why)
 		}
@@ -89,8 +89,9 @@ func TestSkippedTestsExist(t *testing.T) {
 // TestGroups: what is built by one command has different names, and nothing is built twice.
 func TestGroups(t *testing.T) {
 	list := programs("/tmp", plan, []pkg{
-		{folder: ".", path: "m/eddy"}, {folder: "cmd/eddy", path: "m/eddy/cmd/eddy"}, {folder: "rpc", path: "m/eddy/rpc"},
-		{folder: "codec/frame", path: "m/eddy/codec/frame"}, {folder: "examples/frame", path: "m/eddy/examples/frame"},
+		{module: ".", folder: ".", path: "m/eddy"}, {module: ".", folder: "cmd/eddy", path: "m/eddy/cmd/eddy"}, {module: ".", folder: "rpc", path: "m/eddy/rpc"},
+		{module: ".", folder: "codec/frame", path: "m/eddy/codec/frame"}, {module: ".", folder: "examples/frame", path: "m/eddy/examples/frame"},
+		{module: "otel", folder: "otel", path: "m/eddy/otel"}, {module: "interop", folder: "interop", path: "m/eddy/interop"},
 	})
 	var got []string
 	for _, build := range []string{"race", "plain", "debug"} {
@@ -102,7 +103,7 @@ func TestGroups(t *testing.T) {
 			got = append(got, strings.Join(names, " "))
 		}
 	}
-	want := []string{"race cmd/eddy rpc codec/frame", "race .", "plain . examples/frame rpc", "debug . rpc codec/frame"}
+	want := []string{"race cmd/eddy rpc codec/frame", "race .", "plain . examples/frame rpc", "plain otel", "plain interop", "debug . rpc codec/frame"}
 	if !slices.Equal(got, want) {
 		t.Errorf("groups %q, want %q", got, want)
 	}
