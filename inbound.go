@@ -251,8 +251,8 @@ func (c *Conn) decode(view []byte) []byte {
 		n, again := c.decodeFirst(view)
 		c.loop.traceOver()
 		if n == 0 && !again {
-			if c.phase < PhaseClosing {
-				c.awaitRest()
+			if c.awaitsRest() {
+				c.raise(partial)
 			}
 			return view
 		}

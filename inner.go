@@ -143,14 +143,7 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 		n, again := c.decodeOne(e.ctx, view)
 		c.loop.inHand.tracing = trace
 		if n == 0 && !again {
-			if c.phase < PhaseClosing && c.readPaused() { // the decoder paused reads: the bytes are in hand until they resume
-				c.raise(heldBack)
-				return view
-			}
-			if c.phase < PhaseClosing {
-				e.short = true
-				c.startRest()
-			}
+			e.short = c.awaitsRest()
 			return view
 		}
 		c.lookAtTurn(n)

@@ -1,7 +1,9 @@
 package eddy
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -112,5 +114,63 @@ func TestNewRequestsWhileDraining(t *testing.T) {
 	idle.wantEnd(t, "in the end", CloseServerShutdown)
 	if len(r.executed) != 1 {
 		t.Errorf("executed %q", r.executed)
+	}
+}
+
+// turnTaker is a decoder whose requests end with ';' and are served one at a time: it pauses reads while one is in hand.
+type turnTaker struct {
+	busy bool
+	got  []string
+}
+
+func (d *turnTaker) Decode(ctx *Context, view []byte) (int, error) {
+	if d.busy {
+		ctx.Conn().PauseRead()
+		return 0, nil
+	}
+	n := bytes.IndexByte(view, ';') + 1
+	if n > 0 {
+		d.busy = true
+		d.got = append(d.got, string(view[:n]))
+		ctx.Conn().Begin()
+	}
+	return n, nil
+}
+
+// done ends the request in hand and resumes reads. Loop only.
+func (d *turnTaker) done(c *Conn) {
+	if d.busy {
+		d.busy = false
+		c.End()
+		c.ResumeRead()
+	}
+}
+
+// TestEndBehindAPause: requests that a decoder has left in hand with a pause are served although the peer's end is there before the loop
+// has resumed them. Only what is then no whole request was cut short.
+func TestEndBehindAPause(t *testing.T) {
+	for sent, want := range map[string]struct {
+		got    string
+		reason CloseReason
+	}{
+		"a;b;c;": {"a; b; c;", ClosePeerClosed},
+		"a;b;c":  {"a; b;", CloseIncompleteRequest},
+	} {
+		d := new(turnTaker)
+		st, l := newStage(t, &Server{Loops: 1, Logger: slog.New(slog.DiscardHandler), Init: func(p *Pipeline) error { return p.Add("turns", d) }})
+		a := st.connect(l)
+		a.send(sent)
+		l.Iterate()
+		a.eof = true
+		for range 5 {
+			if err := a.conn.Post(func() { d.done(a.conn) }); err != nil { // a task of the iteration whose input and output have the end
+				break
+			}
+			l.Iterate()
+		}
+		a.wantEnd(t, sent, want.reason)
+		if got := strings.Join(d.got, " "); got != want.got {
+			t.Errorf("%s: served %q, want %q", sent, got, want.got)
+		}
 	}
 }

@@ -307,20 +307,19 @@ func (c *Conn) expire(e *DeadlineError) {
 	}
 }
 
-// awaitRest notes that a part of a header or frame has come, and starts its time.
-func (c *Conn) awaitRest() {
-	c.raise(partial)
-	c.startRest()
-}
-
-func (c *Conn) startRest() {
-	if c.readPaused() { // the decoder has paused reads
+// awaitsRest reports whether a decoder that has consumed nothing waits for the rest of a header or frame, and starts its time. The bytes
+// of one that has paused reads are in hand until they resume: they may be whole frames.
+func (c *Conn) awaitsRest() bool {
+	switch {
+	case c.phase >= PhaseClosing:
+		return false
+	case c.readPaused():
 		c.raise(heldBack)
-		return
-	}
-	if c.clock == 0 {
+		return false
+	case c.clock == 0:
 		c.startClock(c.readLimit(c.limits()))
 	}
+	return true
 }
 
 // incomplete reports whether a part of a header, frame or body has come.
