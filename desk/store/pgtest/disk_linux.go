@@ -46,7 +46,7 @@ func OnDisk(t testing.TB, size int64) *Disk {
 	t.Cleanup(func() {
 		d.Free(t)
 		run(`DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`, `DROP TABLESPACE IF EXISTS `+name)
-		if err := errors.Join(syscall.Unmount(d.dir, 0), os.Remove(d.dir)); err != nil {
+		if err := errors.Join(syscall.Unmount(d.dir, syscall.MNT_DETACH), os.Remove(d.dir)); err != nil { // the server may have a file open until it ends
 			t.Error(err)
 		}
 	})
