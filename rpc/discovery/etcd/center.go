@@ -6,21 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 
 	"github.com/go-eddy/eddy/rpc/discovery"
-	"github.com/go-eddy/eddy/rpc/discovery/internal/keep"
 )
 
-const (
-	// DefaultNamespace is Options.Root of a center if the options do not say. It is Dubbo's.
-	DefaultNamespace = "dubbo"
-
-	centerPause = 200 * time.Millisecond // between two attempts to read a text that failed
-)
+// DefaultNamespace is Options.Root of a center if the options do not say. It is Dubbo's.
+const DefaultNamespace = "dubbo"
 
 // Center is a discovery.Center in etcd, where Dubbo keeps configuration. Make one with NewCenter. Any goroutine may call its methods.
 type Center struct{ r *Registry }
@@ -46,27 +40,14 @@ func (c *Center) Text(ctx context.Context, group, key string) (text string, err 
 		}
 	}
 	path := "/" + c.r.o.Root + "/config/" + group + "/" + key
-	var why error
-	err = c.r.keep.Watch(ctx, func(ctx context.Context) error {
-		for {
-			var err error
-			if text, err = c.get(ctx, path); err == nil {
-				return nil
-			}
-			if refused, ok := errors.AsType[rpctypes.EtcdError](err); ok && refused.Code() != codes.Unavailable && refused.Code() != codes.DeadlineExceeded {
-				return fmt.Errorf("etcd: %s: %w", path, err)
-			}
-			if ctx.Err() == nil {
-				why = err
-			}
-			if err := keep.Pause(ctx, centerPause); err != nil {
-				return err
-			}
+	err = c.r.keep.Ask(ctx, func(ctx context.Context) (bool, error) {
+		var err error
+		if text, err = c.get(ctx, path); err == nil {
+			return false, nil
 		}
+		refused, ok := errors.AsType[rpctypes.EtcdError](err)
+		return ok && refused.Code() != codes.Unavailable && refused.Code() != codes.DeadlineExceeded, fmt.Errorf("etcd: %s: %w", path, err)
 	})
-	if err != nil && err == ctx.Err() && why != nil {
-		err = fmt.Errorf("%w: %w", err, why)
-	}
 	return text, err
 }
 

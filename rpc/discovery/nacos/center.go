@@ -7,14 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/go-eddy/eddy/rpc/discovery"
-	"github.com/go-eddy/eddy/rpc/discovery/internal/keep"
 )
-
-// centerPause is between two attempts to read a text that failed.
-const centerPause = 200 * time.Millisecond
 
 // Center is a discovery.Center in the configurations of Nacos: a text is the one whose Data ID is the key. Make one with NewCenter. Any goroutine may
 // call its methods.
@@ -43,29 +38,14 @@ func (c *Center) Text(ctx context.Context, group, key string) (text string, err 
 	if c.r.o.Namespace != "" {
 		form.Set("tenant", c.r.o.Namespace)
 	}
-	var why error
-	err = c.r.keep.Watch(ctx, func(ctx context.Context) error {
-		for {
-			err := c.r.call(ctx, http.MethodGet, "/v1/cs/configs", form, &text)
-			refused, isRefusal := errors.AsType[*refusal](err)
-			switch {
-			case err == nil:
-				return nil
-			case isRefusal && refused.status == http.StatusNotFound:
-				return nil
-			case isRefusal && refused.status < 500:
-				return err
-			case ctx.Err() == nil:
-				why = err
-			}
-			if err := keep.Pause(ctx, centerPause); err != nil {
-				return err
-			}
+	err = c.r.keep.Ask(ctx, func(ctx context.Context) (bool, error) {
+		err := c.r.call(ctx, http.MethodGet, "/v1/cs/configs", form, &text)
+		refused, ok := errors.AsType[*refusal](err)
+		if ok && refused.status == http.StatusNotFound {
+			return false, nil
 		}
+		return ok && refused.status < 500, err
 	})
-	if err != nil && err == ctx.Err() && why != nil {
-		err = fmt.Errorf("%w: %w", err, why)
-	}
 	return text, err
 }
 

@@ -108,6 +108,32 @@ func (k *Keeper) Watch(ctx context.Context, watch func(ctx context.Context) erro
 	return err
 }
 
+// askPause is between two attempts of Ask.
+const askPause = 200 * time.Millisecond
+
+// Ask calls ask until it has no error, or one that will not go away, which Ask returns. If ctx ends first, its error comes with the last failure.
+func (k *Keeper) Ask(ctx context.Context, ask func(ctx context.Context) (refused bool, err error)) error {
+	var why error
+	err := k.Watch(ctx, func(ctx context.Context) error {
+		for {
+			refused, err := ask(ctx)
+			if err == nil || refused {
+				return err
+			}
+			if ctx.Err() == nil {
+				why = err
+			}
+			if err := Pause(ctx, askPause); err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil && err == ctx.Err() && why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
 // Pause waits for d. The error is that of ctx.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
