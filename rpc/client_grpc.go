@@ -44,8 +44,8 @@ type GRPCOptions struct {
 	Attempts balance.Attempts
 	// Idempotent says which methods may be executed more than once for a call, beside those called with the option Idempotent. nil = none.
 	Idempotent func(key Key, method string) bool
-	// Health follows what grpc.health.v1.Health of each server says of HealthService; empty is the server. One that says no takes no
-	// calls as long as another one does.
+	// Health follows what grpc.health.v1.Health of each server says of HealthService; empty is the server. One that says no, or is not
+	// there to be asked, takes no calls as long as another one does.
 	Health        bool
 	HealthService string
 

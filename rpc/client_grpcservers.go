@@ -87,8 +87,8 @@ func (cl *GRPCClient) attach(n *balance.Node, to *grpcTarget) {
 	}
 }
 
-// followHealth follows what a server says of its health, until ctx ends or the server does not know how. While nothing is known the server is healthy:
-// calls find out.
+// followHealth follows what a server says of its health, until ctx ends or the server does not know how. At the beginning, and while the server answers
+// something else, it is healthy: calls find out. A server that is not there is asked again, and calls do not find out.
 func (cl *GRPCClient) followHealth(ctx context.Context, to *grpcTarget) {
 	backoff, _ := Backoff{}.withDefaults() // no error: all is zero
 	again := backoff.schedule(defaultRand)
@@ -116,7 +116,7 @@ func (cl *GRPCClient) followHealth(ctx context.Context, to *grpcTarget) {
 		if ctx.Err() != nil || CodeOf(err) == CodeUnimplemented {
 			return
 		}
-		to.node.SetHealthy(true)
+		to.node.SetHealthy(!errors.Is(err, ErrConnection))
 		t := time.NewTimer(again.Failed())
 		select {
 		case <-t.C:

@@ -23,7 +23,11 @@ func (s sockets) Connect(network string, remote net.Addr, o sys.ConnectOptions) 
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.abort = cancel
-	go c.connect(ctx, d, network, remote.String())
+	dial := d.DialContext
+	if s.dial != nil {
+		dial = s.dial
+	}
+	go c.connect(ctx, dial, network, remote.String())
 	return c.fd, false, nil
 }
 
@@ -78,11 +82,11 @@ func dialUnix(network string, remote *net.UnixAddr, local netip.AddrPort) error 
 }
 
 // connect is the goroutine that makes a connection.
-func (c *conn) connect(ctx context.Context, d *net.Dialer, network, address string) {
+func (c *conn) connect(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address string) {
 	defer c.abort()
-	nc, err := d.DialContext(ctx, network, address)
+	nc, err := dial(ctx, network, address)
 	if err == nil {
-		err = c.connected(nc.(stream))
+		err = c.connected(streamOf(nc))
 	}
 	if err == nil {
 		return

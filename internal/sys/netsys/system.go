@@ -26,6 +26,8 @@
 package netsys
 
 import (
+	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -46,10 +48,19 @@ type System struct {
 	// cannot wait for readiness alone.
 	closeLimit, exitLimit time.Duration
 	blocking              bool
+
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil = package net
 }
 
 // New returns an empty System.
 func New() *System { return &System{closeLimit: closeLimit, exitLimit: exitLimit} }
+
+// NewWith returns an empty System whose connections are made by dial, which may be called by several goroutines.
+func NewWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) *System {
+	s := New()
+	s.dial = dial
+	return s
+}
 
 // Process returns the System of this process. There is one per process, like the kernel's table, because the loops of
 // one group hand descriptors to those of another.
