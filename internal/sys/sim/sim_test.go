@@ -52,6 +52,7 @@ var scenarios = []scenario{
 	{"relay bulk", func(t *trial) { relays(t, true) }},
 	{"readers", readers},
 	{"both ask", bothAsk},
+	{"http1", http1Pipelines},
 	{"http2", http2Streams},
 	{"http2 drain", http2Drain},
 }
