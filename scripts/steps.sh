@@ -6,6 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CI=true
 unset EDDY_POLLER EDDY_LEAKS
 
+readonly staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

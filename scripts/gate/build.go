@@ -106,37 +106,54 @@ func rank(p program) int {
 	return len(longest)
 }
 
-// compile builds the programs and the eddy command that their children are, and returns the path of that. No debugger looks
-// at the programs, and linking without its tables takes three fifths of the time.
-func compile(dir string, list []program) (command string, err error) {
-	command = filepath.Join(dir, "eddy")
+// most bounds how many programs one command builds, so that the first can run while others are built.
+const most = 32
+
+// compile builds the eddy command that the programs' children are, then the programs, and tells ready of those that can run. The plain ones come first: vet has
+// compiled what they are linked from. No debugger looks at the programs, and linking without its tables takes three fifths of the time.
+func compile(dir string, list []program, command string, ready func(...program)) error {
 	if err := goTool(".", "build", "-o", command, "./cmd/eddy"); err != nil {
-		return "", err
+		return err
 	}
-	for build, flags := range builds {
+	for _, build := range []string{"plain", "race", "debug"} {
 		for _, group := range groups(build, list) {
-			tmp, err := os.MkdirTemp(dir, build+"-")
-			if err != nil {
-				return "", err
-			}
-			args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", tmp + string(filepath.Separator)}, flags...)
-			for _, p := range group {
-				args = append(args, p.pkg.path)
-			}
-			if err := goTool(group[0].pkg.module, args...); err != nil {
-				return "", err
-			}
-			for _, p := range group {
-				if err := os.MkdirAll(filepath.Dir(p.bin), 0o755); err != nil {
-					return "", err
+			for part := range slices.Chunk(group, most) {
+				if err := compileGroup(dir, build, part); err != nil {
+					return err
 				}
-				if err := os.Rename(filepath.Join(tmp, filepath.Base(p.bin)), p.bin); err != nil {
-					return "", err
+				for _, p := range list {
+					if slices.ContainsFunc(part, func(o program) bool { return o.bin == p.bin }) {
+						ready(p)
+					}
 				}
 			}
 		}
 	}
-	return command, nil
+	return nil
+}
+
+// compileGroup builds programs of one group.
+func compileGroup(dir, build string, group []program) error {
+	tmp, err := os.MkdirTemp(dir, build+"-")
+	if err != nil {
+		return err
+	}
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", tmp + string(filepath.Separator)}, builds[build]...)
+	for _, p := range group {
+		args = append(args, p.pkg.path)
+	}
+	if err := goTool(group[0].pkg.module, args...); err != nil {
+		return err
+	}
+	for _, p := range group {
+		if err := os.MkdirAll(filepath.Dir(p.bin), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(tmp, filepath.Base(p.bin)), p.bin); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // groups are the programs of one build, each once, in as few groups as can be built by one command: those of a group are of one

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,12 +58,7 @@ func gate(o options, names []string) (bool, error) {
 		return false, err
 	}
 	list := programs(o.dir, runs, all)
-	begin := time.Now()
-	command, err := compile(o.dir, list)
-	if err != nil {
-		return false, err
-	}
-	fmt.Printf("%d test programs built in %.0f s\n", len(list), time.Since(begin).Seconds())
+	command := filepath.Join(o.dir, "eddy")
 	g := &gateRun{options: o, out: os.Stdout, exec: execute, env: append(os.Environ(),
 		"CI=true", "EDDY_REQUIRE="+required, "EDDY_E2E_COMMAND="+command, "EDDY_DESK_PASSWORD_MEMORY=7MiB", "EDDY_LEAKS=", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")}
 	scratch, err := memoryDir() // databases flush each commit to their file, and a disk makes that wait
@@ -73,8 +69,12 @@ func gate(o options, names []string) (bool, error) {
 		defer os.RemoveAll(scratch)
 		g.env = append(g.env, "TMPDIR="+scratch)
 	}
-	defer burn(o.burn)()
-	return g.all(list), nil
+	return g.built(list, func(ready func(...program)) error {
+		begin := time.Now()
+		err := compile(o.dir, list, command, ready)
+		fmt.Fprintf(g.out, "%d test programs built in %.0f s\n", len(list), time.Since(begin).Seconds())
+		return err
+	})
 }
 
 func named(names []string) ([]run, error) {
@@ -115,16 +115,28 @@ type result struct {
 	cpu    time.Duration
 }
 
-// all runs the programs, as often as there are rounds, and looks again at what failed.
-func (g *gateRun) all(list []program) bool {
+// built runs the programs that build makes, and reports whether they may pass. Where each runs once, the first run while others are built.
+func (g *gateRun) built(list []program, build func(ready func(...program)) error) (bool, error) {
+	if g.rounds == 1 && g.burn == 0 {
+		var err error
+		g.once(func(q *queue) { err = build(q.add) })
+		return err == nil && g.verdict(), err
+	}
+	if err := build(func(...program) {}); err != nil {
+		return false, err
+	}
+	defer burn(g.burn)()
 	for round := range g.rounds {
 		begin := time.Now()
 		before := len(g.broken)
-		g.once(list)
-		if g.rounds > 1 {
-			fmt.Fprintf(g.out, "round %d of %d: %.0f s, %d programs failed\n", round+1, g.rounds, time.Since(begin).Seconds(), len(g.broken)-before)
-		}
+		g.once(func(q *queue) { q.add(list...) })
+		fmt.Fprintf(g.out, "round %d of %d: %.0f s, %d programs failed\n", round+1, g.rounds, time.Since(begin).Seconds(), len(g.broken)-before)
 	}
+	return g.verdict(), nil
+}
+
+// verdict looks again at what failed, unless there were more rounds, and reports whether the gate is green.
+func (g *gateRun) verdict() bool {
 	green := len(g.broken) == 0
 	if !green && g.rounds == 1 {
 		green = g.lookAgain()
@@ -133,21 +145,20 @@ func (g *gateRun) all(list []program) bool {
 	return green
 }
 
-// once runs each program, some side by side.
-func (g *gateRun) once(list []program) {
+// once runs each program that fill adds to a queue, some side by side.
+func (g *gateRun) once(fill func(*queue)) {
+	q := newQueue(g.beside)
 	var wg sync.WaitGroup
-	work := make(chan program)
-	for range min(g.beside, len(list)) {
+	for range g.beside {
 		wg.Go(func() {
-			for p := range work {
+			for p, ok := q.next(); ok; p, ok = q.next() {
 				g.note(g.try(p, ""))
+				q.ended()
 			}
 		})
 	}
-	for _, p := range list {
-		work <- p
-	}
-	close(work)
+	fill(q)
+	q.filled()
 	wg.Wait()
 }
 

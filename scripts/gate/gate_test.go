@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // scripted is a gate whose programs end as a script says: for each "run folder" or "run folder Test" the outputs in order,
@@ -45,7 +50,14 @@ func play(t *testing.T, ends map[string][]string, o options, names ...string) *s
 		s.ends[key] = s.ends[key][1:]
 		return result{output: output, failed: output != ""}
 	}}
-	s.green = s.all(list)
+	green, err := s.built(list, func(ready func(...program)) error {
+		ready(list...)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	s.green = green
 	return s
 }
 
@@ -234,4 +246,55 @@ func TestExecute(t *testing.T) {
 	if r := execute(t.TempDir(), os.Environ(), "no-such-program"); !r.failed || r.output == "" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestRunsWhileBuilt: programs run as soon as they are built, half as many at once as later, and the longest of those that are built comes first. When the build
+// fails, nothing passes.
+func TestRunsWhileBuilt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		running, most := 0, map[bool]int{} // by whether all are built
+		built := false
+		g := &gateRun{options: options{rounds: 1, beside: 4}, out: io.Discard, exec: func(_ string, _ []string, bin string, _ ...string) result {
+			mu.Lock()
+			order = append(order, bin)
+			running++
+			most[built] = max(most[built], running)
+			mu.Unlock()
+			time.Sleep(time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			running--
+			return result{}
+		}}
+		of := func(name string) program {
+			run, folder, _ := strings.Cut(name, " ")
+			return program{run: run1(run), pkg: pkg{folder: folder}, bin: name}
+		}
+		ok, err := g.built(nil, func(ready func(...program)) error {
+			ready(of("once a"), of("once b"), of("once c"), of("pages desk/e2e"))
+			time.Sleep(30 * time.Second) // two run
+			ready(of("race x"), of("race y"), of("race desk"))
+			time.Sleep(10 * time.Minute)
+			ready(of("race m"), of("race n"), of("race o"), of("race p"), of("race q"))
+			mu.Lock()
+			defer mu.Unlock()
+			built = true
+			return nil
+		})
+		for pair := range slices.Chunk(order[:6], 2) {
+			slices.Sort(pair) // they begin at the same time
+		}
+		if want := "once a, pages desk/e2e, once b, race desk, once c, race x"; !ok || err != nil || strings.Join(order[:6], ", ") != want {
+			t.Errorf("%v, %v: ran %q, want %s first", ok, err, order, want)
+		}
+		if len(order) != 12 || most[false] != 2 || most[true] != 4 {
+			t.Errorf("%d ran, %v at once", len(order), most)
+		}
+		broken := errors.New("does not compile")
+		if ok, err := g.built(nil, func(ready func(...program)) error { ready(of("once a")); return broken }); ok || err != broken {
+			t.Errorf("%v, %v", ok, err)
+		}
+	})
 }
