@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CI=true
 unset EDDY_POLLER EDDY_LEAKS
 
+readonly modules="interop interop/connect rpc/dubbo rpc/grpcgo otel rpc/discovery/etcd rpc/discovery/zookeeper cmd/eddy/full" # each with its own go.mod
 readonly staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 scratch=$(mktemp -d)

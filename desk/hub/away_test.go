@@ -73,6 +73,7 @@ func (r *routeRig) sets(s store.SiteSettings) {
 	r.t.Helper()
 	r.site.Settings = s
 	r.ok(r.db.UpdateSite(r.ctx, r.site))
+	r.settled()
 	r.turned()
 }
 

@@ -16,7 +16,7 @@ func (r *routeRig) without(login string, role perm.Role) *desktest.Client {
 	a := r.staff(login, 5, role)
 	a.NoChats = true
 	r.ok(r.db.UpdateAgent(r.ctx, a))
-	r.turned()
+	r.settled() // what the store tells of it may come later than any turn of the router
 	c := r.agentClient(a)
 	r.ok(c.Connected(r.ctx))
 	return c

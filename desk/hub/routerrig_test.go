@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -98,14 +99,24 @@ func routeRigOf(begin func(*testing.T, Options) *rig, t *testing.T, g store.Grou
 func (r *routeRig) settled() {
 	r.t.Helper()
 	h := r.theHub()
-	want, err := r.db.Cold().Staff(r.ctx)
+	want, err := readStaff(r.ctx, r.db.Cold())
 	r.ok(err)
 	r.waitFor("the hub to read the staff", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for _, m := range want {
+		for _, g := range want.groups {
+			if !reflect.DeepEqual(h.queue.roster.groups[g.ID], g) {
+				return false
+			}
+		}
+		for _, s := range want.sites {
+			if !reflect.DeepEqual(h.queue.roster.sites[s.ID], s) {
+				return false
+			}
+		}
+		for _, m := range want.staff {
 			have := h.queue.roster.members[m.ID]
-			if have == nil || !slices.Equal(have.Groups, m.Groups) || have.Role != m.Role {
+			if have == nil || !slices.Equal(have.Groups, m.Groups) || have.Role != m.Role || have.NoChats != m.NoChats {
 				return false
 			}
 		}

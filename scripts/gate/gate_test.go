@@ -275,7 +275,7 @@ func TestRunsWhileBuilt(t *testing.T) {
 		ok, err := g.built(nil, func(ready func(...program)) error {
 			ready(of("once a"), of("once b"), of("once c"), of("pages desk/e2e"))
 			time.Sleep(30 * time.Second) // two run
-			ready(of("race x"), of("race y"), of("race desk"))
+			ready(of("race x"), of("race y"), of("race desk/hub"))
 			time.Sleep(10 * time.Minute)
 			ready(of("race m"), of("race n"), of("race o"), of("race p"), of("race q"))
 			mu.Lock()
@@ -286,7 +286,7 @@ func TestRunsWhileBuilt(t *testing.T) {
 		for pair := range slices.Chunk(order[:6], 2) {
 			slices.Sort(pair) // they begin at the same time
 		}
-		if want := "once a, pages desk/e2e, once b, race desk, once c, race x"; !ok || err != nil || strings.Join(order[:6], ", ") != want {
+		if want := "once a, pages desk/e2e, once b, race desk/hub, once c, race x"; !ok || err != nil || strings.Join(order[:6], ", ") != want {
 			t.Errorf("%v, %v: ran %q, want %s first", ok, err, order, want)
 		}
 		if len(order) != 12 || most[false] != 2 || most[true] != 4 {

@@ -46,6 +46,11 @@ var (
 
 var stores = []string{"desk/store/sqlstore", "cmd/eddy/internal/desk"}
 
+// apps are linked with libraries that take long to compile: the gate compiles them once.
+var apps = []string{"cmd/eddy", "cmd/eddy/internal/bench", "cmd/eddy/internal/benchdesk", "cmd/eddy/internal/call", "cmd/eddy/internal/deskload", "cmd/eddy/internal/doctor",
+	"cmd/eddy/internal/health", "cmd/eddy/internal/root", "cmd/eddy/internal/serve", "cmd/eddy/internal/serving", "cmd/eddy/internal/top", "cmd/protoc-gen-eddy",
+	"desk", "desk/bus", "desk/files/objects", "desk/model", "metrics/..."}
+
 // plan says which test needs which backend, which build and how often. Every package with tests has its place: a test of
 // this package says so.
 var plan = []run{
@@ -56,6 +61,8 @@ var plan = []run{
 		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector; whole clusters, which take ten times as long with it"},
 	{name: "store", build: "plain", own: true, packages: stores,
 		why: "the store by itself, and several Desks on one; the hub and the server that use it are in race"},
+	{name: "apps", build: "plain", own: true, packages: apps,
+		why: "Desk as a whole, the commands, which run others as processes of their own, and metrics: their libraries take long to compile for the race detector; what Desk is made of is in race"},
 	{name: "holes", build: "plain", packages: []string{"desk/hub"}, args: []string{"-lossy-feed"},
 		why: "Desk's hub on a feed with holes, as one through a network has"},
 	{name: "postgres", build: "plain", packages: []string{"desk/front", "desk/hub", "desk/mail"}, args: []string{"-postgres"},
@@ -78,6 +85,8 @@ var plan = []run{
 		why: "the registries with the race detector"},
 	{name: "store-race", long: true, build: "race", packages: stores,
 		why: "the same with the race detector, which takes three times as long"},
+	{name: "apps-race", long: true, build: "race", packages: apps,
+		why: "the same with the race detector"},
 	{name: "wire-race", long: true, build: "race", poller: "net", packages: protocols, skip: noPoller,
 		why: "the protocols over package net with the race detector"},
 	{name: "wire-select", long: true, build: "plain", poller: "select", packages: protocols, skip: noPoller,
@@ -85,7 +94,7 @@ var plan = []run{
 }
 
 // longest are the test programs to begin with, so that none is left alone at the end.
-var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "store cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "store desk/store/sqlstore", "net .", "once internal/docs",
+var longest = []string{"pages desk/e2e", "apps cmd/eddy/internal/serve", "store cmd/eddy/internal/desk", "apps cmd/eddy", "race .", "race desk/hub", "apps desk", "store desk/store/sqlstore", "net .", "once internal/docs",
 	"poll .", "select .", "race websocket", "race internal/poll", "race cmd/eddy/internal/load", "race rpc", "sim internal/sys/sim"}
 
 // holds reports whether the folder is one of patterns.

@@ -103,11 +103,11 @@ func TestGroups(t *testing.T) {
 			got = append(got, strings.Join(names, " "))
 		}
 	}
-	want := []string{"race cmd/eddy rpc codec/frame", "race .", "plain . examples/frame rpc", "plain otel", "plain interop", "debug . rpc codec/frame"}
+	want := []string{"race . rpc codec/frame", "race cmd/eddy", "plain cmd/eddy examples/frame rpc", "plain .", "plain otel", "plain interop", "debug . rpc codec/frame"}
 	if !slices.Equal(got, want) {
 		t.Errorf("groups %q, want %q", got, want)
 	}
-	if first := list[0].name(); first != "race cmd/eddy" {
+	if first := list[0].name(); first != "apps cmd/eddy" {
 		t.Errorf("%s is the first", first)
 	}
 }

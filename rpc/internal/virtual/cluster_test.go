@@ -18,17 +18,15 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
-	"github.com/go-eddy/eddy/http2"
 	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/sys/memnet"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/balance"
-	"github.com/go-eddy/eddy/rpc/discovery"
 )
 
 var (
 	quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
-	key   = rpc.Key{Interface: "cluster.Worker", Version: "1.0"}
+	key   = rpc.Key{Interface: "cluster.Worker"}
 )
 
 // setup says what a cluster is made of.
@@ -38,9 +36,10 @@ type setup struct {
 	service                 time.Duration // mean time of a request, exponential
 	workers, queue          int           // of each server
 	adaptive                bool
-	grpc                    bool    // calls are made by gRPC, else by the frame protocol
-	cold                    int     // keys of requests, of which a server has to learn each at four times the work; 0 = none
-	load                    float64 // in shares of what the servers can do
+	maxAge                  time.Duration // of connections by HTTP/2; 0 = no limit
+	protocol                string        // that calls are made by: frame, grpc or http
+	cold                    int           // keys of requests, of which a server has to learn each at four times the work; 0 = none
+	load                    float64       // in shares of what the servers can do
 	length                  time.Duration
 	patience                int               // calls that a user makes at once, one after the other, until one succeeds; 0 = 1
 	options                 rpc.ClientOptions // of each client
@@ -82,17 +81,9 @@ type server struct {
 	knows map[int]bool // keys
 }
 
-// client is one of the clients: a *rpc.Client or a *rpc.GRPCClient.
-type client struct {
-	rpc.Caller
-	machine *memnet.Machine
-	group   *eddy.Group
-	close   func() error
-	more    func() uint64 // attempts beyond the first
-}
-
 // ended is a call that has ended.
 type ended struct {
+	client      *client
 	began, took time.Duration
 	err         error
 }
@@ -142,7 +133,7 @@ func (c *cluster) delay(from, to netip.Addr) time.Duration {
 // start has the server serve, on its machine's port 80.
 func (v *server) start() {
 	s, err := rpc.NewServer(rpc.ServerOptions{Logger: quiet, Ports: []rpc.PortOptions{{
-		Addr: netip.AddrPortFrom(v.machine.Addr, 80).String(), Protocols: []rpc.Protocol{rpc.ProtocolFrame, rpc.ProtocolGRPC}, Loops: 1,
+		Addr: netip.AddrPortFrom(v.machine.Addr, 80).String(), Loops: 1, MaxAge: v.c.maxAge,
 		Pool: rpc.PoolOptions{Threads: v.c.workers, Queue: v.c.queue, Adaptive: v.c.adaptive},
 		Tune: func(srv *eddy.Server) {
 			srv.Topology = eddy.SingleReactor
@@ -153,7 +144,7 @@ func (v *server) start() {
 		v.c.t.Error(err)
 		return
 	}
-	svc, err := rpc.NewService(key, rpc.Raw("Work", v.work))
+	svc, err := rpc.NewService(key, rpc.Raw("Work", v.work).NoSideEffects())
 	if err := errors.Join(err, s.Register(svc), s.Listen()); err != nil {
 		v.c.t.Error(err)
 	}
@@ -200,6 +191,16 @@ func (v *server) forget() {
 	v.knows = make(map[int]bool)
 }
 
+// serve says whether the service is served, for those that ask.
+func (v *server) serve(serving bool) {
+	v.mu.Lock()
+	srv := v.srv
+	v.mu.Unlock()
+	if err := srv.SetServing(key, serving); err != nil {
+		v.c.t.Error(err)
+	}
+}
+
 // drain ends the server in order.
 func (v *server) drain() {
 	v.mu.Lock()
@@ -228,71 +229,6 @@ func (v *server) restart() {
 	v.start()
 }
 
-// instances is a resolver that knows all servers.
-type instances []discovery.Instance
-
-func (l instances) Watch(ctx context.Context, tell func([]discovery.Instance)) error {
-	tell(slices.Clone(l))
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// dial makes client i.
-func (c *cluster) dial(i int) {
-	zone := i % max(c.zones, 1)
-	m := c.net.Machine(machineAddr(2, zone, i))
-	o := c.options
-	var list instances
-	for _, v := range c.servers {
-		list = append(list, discovery.Instance{Addr: netip.AddrPortFrom(v.machine.Addr, 80).String(), Zone: fmt.Sprint("zone ", v.zone)})
-	}
-	if o.Balance.Zone != "" {
-		o.Balance.Zone = fmt.Sprint("zone ", zone)
-	}
-	g := &eddy.Group{Loops: 1, Logger: quiet}
-	simhook.Simulate(m.Host(), g)
-	cl := &client{machine: m, group: g}
-	o.Resolver, o.Group, o.Logger = list, g, quiet
-	var err error
-	if c.grpc {
-		err = cl.byGRPC(o)
-	} else {
-		err = cl.byFrame(o)
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.clients = append(c.clients, cl)
-}
-
-func (cl *client) byFrame(o rpc.ClientOptions) error {
-	r, err := rpc.NewClient(o)
-	cl.Caller = r
-	cl.close = func() error {
-		err := r.Shutdown(context.Background())
-		if st := r.Stats(); err == nil && (st.Active != 0 || st.Waiting != 0 || st.Connections != 0) {
-			err = fmt.Errorf("a client has ended with %+v", st)
-		}
-		return err
-	}
-	cl.more = func() uint64 {
-		st := r.Stats()
-		return st.Balance.Retries + st.Balance.Hedges + st.Failovers
-	}
-	return err
-}
-
-func (cl *client) byGRPC(o rpc.ClientOptions) error {
-	transport := &http2.Transport{Group: o.Group, Logger: quiet, MaxConns: 4096, PingInterval: max(0, o.Heartbeat), PingTimeout: max(0, 2*o.Heartbeat)}
-	r, err := rpc.NewGRPCClient(rpc.GRPCOptions{
-		Resolver: o.Resolver, Balance: o.Balance, Attempts: o.Attempts, Idempotent: o.Idempotent, Timeout: o.Timeout, Health: o.Health > 0, Transport: transport, Logger: quiet,
-	})
-	cl.Caller = r
-	cl.close = func() error { return errors.Join(r.Close(), transport.Close()) }
-	cl.more = func() uint64 { return r.Stats().Retries + r.Stats().Hedges }
-	return err
-}
-
 // drive calls at random moments, whatever becomes of the calls before.
 func (c *cluster) drive(i int, cl *client) {
 	rate := c.load * float64(len(c.servers)*c.workers) / c.service.Seconds() / float64(len(c.clients))
@@ -315,11 +251,11 @@ func (c *cluster) call(cl *client) {
 	from := time.Now()
 	var err error
 	for range max(c.patience, 1) {
-		if _, err = rpc.Invoke[[]byte](context.Background(), cl.Caller, key, "Work", []byte(nil)); err == nil {
+		if err = cl.call(); err == nil {
 			break
 		}
 	}
-	e := ended{from.Sub(c.begun), time.Since(from), err}
+	e := ended{cl, from.Sub(c.begun), time.Since(from), err}
 	c.mu.Lock()
 	c.ended = append(c.ended, e)
 	c.mu.Unlock()
@@ -404,7 +340,7 @@ func ordinary(servers int, load float64) setup {
 		servers: servers, clients: 4, zones: 1, near: time.Millisecond, far: time.Millisecond, service: 100 * time.Millisecond, workers: 2, queue: 8,
 		load: load, length: 12 * time.Second,
 		options: rpc.ClientOptions{
-			Timeout: 2 * time.Second, Heartbeat: time.Second, Health: time.Second, Idempotent: func(rpc.Key, string) bool { return true },
+			Timeout: 2 * time.Second, Heartbeat: time.Second, Health: time.Second, HealthService: key.String(), Idempotent: func(rpc.Key, string) bool { return true },
 			Balance:  balance.Options{Policy: balance.PeakEWMA, Eject: balance.Ejection{Trip: balance.Trip{Failures: 3}}},
 			Attempts: balance.Attempts{Max: 3},
 		},
