@@ -103,6 +103,9 @@ func (r *Request) Cancel(err error) { r.call.cancel(err) }
 // Retried reports, after Over, whether the request was sent more than once.
 func (r *Request) Retried() bool { return r.call.tries > 0 }
 
+// Sent reports, after Over, whether a connection has taken the request, so that the server may have it.
+func (r *Request) Sent() bool { return r.call.spare == nil }
+
 // requestCall is the caller of a Request.
 type requestCall Request
 

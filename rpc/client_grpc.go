@@ -32,7 +32,7 @@ const GRPCPing = 6 * time.Minute
 // GRPCOptions say how a GRPCClient calls. Targets or Resolver is required.
 type GRPCOptions struct {
 	// Targets are the servers, each http://host:port, or https://host:port. A call that its server has certainly not taken is
-	// made at another one.
+	// made at another one. A server to which there is no connection has no calls until it answers, as long as there is another one.
 	Targets []string
 	// Resolver says where the servers are, in place of Targets; with Secure they are spoken to by TLS. No answer of it makes
 	// calls fail that could be made.
@@ -232,19 +232,19 @@ func (in *grpcInput) lost(err error) error {
 		return e
 	}
 	e := in.e
+	if in.messages.Sent() && !untouched(err) {
+		e.Executed = ExecutedMaybe
+	}
 	switch {
 	case errors.Is(err, ErrDeadline), errors.Is(err, ErrCanceled): // as this side has said
-		e.Executed, e.Err = ExecutedMaybe, err
+		e.Err = err
 	case in.ctx.Err() != nil:
-		e.Executed, e.Err = ExecutedMaybe, contextCause(in.ctx)
+		e.Err = contextCause(in.ctx)
 	case ranOut(in.by, err):
-		e.Executed, e.Err = ExecutedMaybe, errDeadline
+		e.Err = errDeadline
 	case errors.Is(err, http2.ErrTransportClosed):
-		e.Executed, e.Err = ExecutedMaybe, ErrClosed
+		e.Err = ErrClosed
 	default:
-		if !untouched(err) {
-			e.Executed = ExecutedMaybe
-		}
 		if !e.resetByServer(err) {
 			e.Err = &causeError{kinds: kindsLost, text: err.Error(), cause: err}
 		}

@@ -427,7 +427,7 @@ func TestGRPCClientDeadlineOfServer(t *testing.T) {
 		code   Code
 	}{{late, true, CodeDeadlineExceeded, CodeDeadlineExceeded}, {late, false, CodeUnavailable, CodeUnavailable}, {plain, true, CodeCanceled, CodeCanceled}} {
 		by, _ := c.ctx.Deadline()
-		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}}).lost(reset(c.remote)); CodeOf(err) != c.code {
+		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}, messages: &grpcUnary{}}).lost(reset(c.remote)); CodeOf(err) != c.code {
 			t.Errorf("before the response: %v", err)
 		}
 		if err := (&grpcInput{ctx: c.ctx, by: by, e: &Error{}}).reset(reset(c.remote)); CodeOf(err) != c.begun {
@@ -456,7 +456,7 @@ func TestGRPCClientResets(t *testing.T) {
 	} {
 		cause := &http2.StreamError{Stream: 1, Code: reset, Remote: true}
 		for _, err := range []error{
-			(&grpcInput{ctx: t.Context(), e: &Error{}}).lost(cause),
+			(&grpcInput{ctx: t.Context(), e: &Error{}, messages: &grpcUnary{}}).lost(cause),
 			(&grpcInput{ctx: t.Context(), e: &Error{}}).reset(cause),
 		} {
 			if CodeOf(err) != want || !errors.Is(err, cause) {

@@ -40,6 +40,8 @@ type grpcInput struct {
 // messages are those of a response. Next returns the next one, valid until the next call, or io.EOF when the trailer is there.
 type messages interface {
 	Next() (msg []byte, compressed bool, err error)
+	// Sent reports, after the end of the request, whether the server may have it.
+	Sent() bool
 }
 
 // one reads a response of one message.

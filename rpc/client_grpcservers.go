@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy/http2"
@@ -22,7 +23,9 @@ type grpcTarget struct {
 	scheme, host string
 	addr         string // with the port
 	node         *balance.Node
-	gone         context.CancelFunc // ends the goroutine that follows its health; nil without one
+	ctx          context.Context // ends with the target
+	gone         context.CancelFunc
+	away         atomic.Bool // it could not be reached, and is asked until it answers
 }
 
 // parseTargets returns the servers of GRPCOptions.Targets.
@@ -56,11 +59,7 @@ func (cl *GRPCClient) startServers(targets []*grpcTarget) (err error) {
 				to.scheme = "https"
 			}
 			cl.attach(n, to)
-		}, func(n *balance.Node) {
-			if gone := n.Value.(*grpcTarget).gone; gone != nil {
-				gone()
-			}
-		})
+		}, func(n *balance.Node) { n.Value.(*grpcTarget).gone() })
 		return nil
 	}
 	of, instances := map[string]*grpcTarget{}, []discovery.Instance{}
@@ -80,51 +79,93 @@ func (cl *GRPCClient) startServers(targets []*grpcTarget) (err error) {
 // attach makes n the node of a server, and begins to follow its health if the client shall.
 func (cl *GRPCClient) attach(n *balance.Node, to *grpcTarget) {
 	n.Value, to.node = to, n
+	to.ctx, to.gone = context.WithCancel(cl.servers.Context)
 	if cl.o.Health {
-		var ctx context.Context
-		ctx, to.gone = context.WithCancel(cl.servers.Context)
-		cl.servers.Tasks.Go(func() { cl.followHealth(ctx, to) })
+		cl.servers.Go(func() { cl.followHealth(to) })
 	}
 }
 
-// followHealth follows what a server says of its health, until ctx ends or the server does not know how. At the beginning, and while the server answers
+// askTimeout is how long a server that could not be reached has to answer.
+const askTimeout = 10 * time.Second
+
+// unreached takes a server that no connection can be made to out of those that calls go to, as long as there is another one, until it answers.
+func (cl *GRPCClient) unreached(to *grpcTarget) {
+	if cl.o.Health || to.away.Swap(true) { // else what asks for its health finds out
+		return
+	}
+	to.node.SetHealthy(false)
+	cl.servers.Go(func() {
+		to.askAgain(func() (over, heard bool) {
+			ctx, cancel := context.WithTimeout(to.ctx, askTimeout)
+			defer cancel()
+			err := cl.askHealth(ctx, to, "Check", func(grpcwire.Health) {})
+			return !errors.Is(err, ErrConnection) && !errors.Is(err, ErrDeadline), false // any answer will do
+		})
+		to.away.Store(false)
+		to.node.SetHealthy(true)
+	})
+}
+
+// followHealth follows what a server says of its health, until the target ends or the server does not know how. At the beginning, and while the server answers
 // something else, it is healthy: calls find out. A server that is not there is asked again, and calls do not find out.
-func (cl *GRPCClient) followHealth(ctx context.Context, to *grpcTarget) {
+func (cl *GRPCClient) followHealth(to *grpcTarget) {
+	to.askAgain(func() (over, heard bool) {
+		err := cl.askHealth(to.ctx, to, "Watch", func(h grpcwire.Health) {
+			heard = true
+			to.node.SetHealthy(h != grpcwire.NotServing) // a service that is unknown here may be served nevertheless
+		})
+		if CodeOf(err) == CodeUnimplemented {
+			return true, true
+		}
+		to.node.SetHealthy(!errors.Is(err, ErrConnection))
+		return false, heard
+	})
+}
+
+// askAgain calls ask until that is over or the target ends, with pauses that grow while nothing is heard.
+func (to *grpcTarget) askAgain(ask func() (over, heard bool)) {
 	backoff, _ := Backoff{}.withDefaults() // no error: all is zero
 	again := backoff.schedule(defaultRand)
 	for {
-		s, err := OpenStream(ctx, cl, Key{Interface: grpcwire.HealthService}, "Watch", CallCodec(CodecRaw))
-		if err != nil {
-			return // does not happen: the key is right
-		}
-		s.to = to
-		request := grpcwire.AppendHealthRequest(nil, cl.o.HealthService)
-		if err = SenderOf[[]byte](s).Send(&request); err == nil {
-			err = s.CloseSend()
-		}
-		for err == nil {
-			var msg []byte
-			if err = s.Recv(&msg); err != nil {
-				break
-			}
-			again.Succeeded()
-			if h, err := grpcwire.ParseHealthResponse(msg); err == nil {
-				to.node.SetHealthy(h != grpcwire.NotServing) // a service that is unknown here may be served nevertheless
-			}
-		}
-		s.Close()
-		if ctx.Err() != nil || CodeOf(err) == CodeUnimplemented {
+		over, heard := ask()
+		if over || to.ctx.Err() != nil {
 			return
 		}
-		to.node.SetHealthy(!errors.Is(err, ErrConnection))
+		if heard {
+			again.Succeeded()
+		}
 		t := time.NewTimer(again.Failed())
 		select {
 		case <-t.C:
-		case <-ctx.Done():
+		case <-to.ctx.Done():
 			t.Stop()
 			return
 		}
 	}
+}
+
+// askHealth asks a server how it is by a method of grpc.health.v1.Health. It tells each answer, and returns how that ended.
+func (cl *GRPCClient) askHealth(ctx context.Context, to *grpcTarget, method string, tell func(grpcwire.Health)) error {
+	s, err := OpenStream(ctx, cl, Key{Interface: grpcwire.HealthService}, method, CallCodec(CodecRaw))
+	if err != nil {
+		return err // does not happen: the key is right
+	}
+	defer s.Close()
+	s.to = to
+	request := grpcwire.AppendHealthRequest(nil, cl.o.HealthService)
+	if err = SenderOf[[]byte](s).Send(&request); err == nil {
+		err = s.CloseSend()
+	}
+	for err == nil {
+		var msg []byte
+		if err = s.Recv(&msg); err != nil {
+			break
+		}
+		if h, err := grpcwire.ParseHealthResponse(msg); err == nil {
+			tell(h)
+		}
+	}
+	return err
 }
 
 // Stats returns the numbers of the client's servers and attempts. Any goroutine, also after Close.
@@ -173,9 +214,13 @@ func (cl *GRPCClient) begun() time.Time {
 	return time.Now()
 }
 
-// ended uncounts a request, and tells the balancer how it has ended. A connection that was lost has the resolver asked before its time.
-func (cl *GRPCClient) ended(to *grpcTarget, begun time.Time, err error) {
+// ended uncounts a request, and tells the balancer how it has ended. A connection that was lost has the resolver asked before its time. sent says that a
+// connection has taken the request.
+func (cl *GRPCClient) ended(to *grpcTarget, begun time.Time, err error, sent bool) {
 	to.node.End()
+	if !sent && (errors.Is(err, ErrConnection) || errors.Is(err, ErrDeadline)) {
+		cl.unreached(to)
+	}
 	if cl.servers.Observes() {
 		to.node.Observe(time.Since(begun), outcomeOfError(err))
 	}

@@ -99,7 +99,7 @@ func (s *CallStream) begin(msg any) {
 		s.to.aim(&s.request)
 		if err := s.cl.o.Transport.Begin(&s.request); err != nil {
 			err = s.in.lost(err)
-			s.cl.ended(s.to, s.at, err)
+			s.cl.ended(s.to, s.at, err, true) // nothing is known of the server
 			s.fail(err)
 			return
 		}
@@ -151,11 +151,14 @@ func (s *streamAnswer) Over(err error) {
 	if s.heard { // a stream that has begun says nothing by its end
 		s.to.node.End()
 	} else {
-		s.cl.ended(s.to, s.at, err)
+		s.cl.ended(s.to, s.at, err, s.Sent())
 	}
 	s.pipe.End(err, nil)
 	close(s.over)
 }
+
+// Sent implements messages.
+func (s *streamAnswer) Sent() bool { return s.request.Sent() }
 
 // Next returns the next message for the grpcInput.
 func (s *streamAnswer) Next() (msg []byte, compressed bool, err error) {

@@ -104,14 +104,14 @@ func (cl *GRPCClient) invoke(ctx context.Context, key Key, method string, req, r
 		again := u.attempt(cl.o.Transport, own) && u.in.code == 0 && untouched(u.err) && ctx.Err() == nil
 		if !again || len(tried)+1 >= cl.servers.Len() {
 			err := u.in.one(resp)
-			cl.ended(to, begun, err)
+			cl.ended(to, begun, err, u.Sent())
 			if err == nil {
 				cl.keep(u)
 			}
 			return err
 		}
 		tried = append(tried, to.node)
-		cl.ended(to, begun, errUntaken)
+		cl.ended(to, begun, errUntaken, u.Sent() || errors.Is(u.err, http2.ErrTransportBusy))
 		u = u.another(cl)
 		in = &u.in
 		if !in.by.IsZero() {
@@ -216,6 +216,9 @@ func (u *grpcUnary) Next() (msg []byte, compressed bool, err error) {
 	}
 	return msg, compressed, err
 }
+
+// Sent implements messages.
+func (u *grpcUnary) Sent() bool { return u.request.Sent() }
 
 // takeHead takes the header section of a response. The error says that it is none of gRPC.
 func (in *grpcInput) takeHead(status int, fields []hpack.HeaderField, end bool) error {

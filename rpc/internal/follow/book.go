@@ -38,9 +38,11 @@ type Book struct {
 	*balance.Balancer
 
 	Context context.Context // ends with Close
-	Tasks   sync.WaitGroup  // goroutines that Close waits for
 
 	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+	mu       sync.Mutex
+	closed   bool      // no more tasks
 	follower *Follower // nil without a resolver
 	logs     sample.Seldom
 	ready    chan struct{} // closed with the first answer, or the first error
@@ -89,7 +91,7 @@ func (b *Book) Follow(r discovery.Resolver, log *slog.Logger, attach, detach fun
 			}
 		},
 	}
-	b.Tasks.Go(func() { b.follower.Run(b.Context) })
+	b.Go(func() { b.follower.Run(b.Context) })
 }
 
 func (b *Book) answered() { b.once.Do(func() { close(b.ready) }) }
@@ -145,8 +147,20 @@ func (b *Book) Put(s *balance.Stats) {
 	}
 }
 
+// Go runs f, which ends with Context, on a goroutine that Close waits for. After Close it does nothing.
+func (b *Book) Go(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.tasks.Go(f)
+	}
+}
+
 // Close ends the goroutines and waits for them.
 func (b *Book) Close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
 	b.cancel()
-	b.Tasks.Wait()
+	b.tasks.Wait()
 }

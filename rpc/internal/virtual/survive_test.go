@@ -148,6 +148,29 @@ func TestMaxAge(t *testing.T) {
 	play(t, s).holds(t, "connections end", 0, s.length, 0)
 }
 
+// TestUnreachable: a client of gRPC that is told nothing, and that ejects nobody, meets a server to which there is no connection once, and calls it again when it
+// is back. Calls that were under way when it went end by their deadline.
+func TestUnreachable(t *testing.T) {
+	s := ordinary(10, 0.2).defenceless()
+	s.protocol, s.length, s.options.Heartbeat = "grpc", 30*second, second
+	var before int64
+	s.at = []cause{
+		{2 * second, func(c *cluster) { c.servers[3].machine.Cut() }},
+		{15 * second, func(c *cluster) {
+			c.servers[3].machine.Heal()
+			before = c.servers[3].asked.Load()
+		}},
+	}
+	c := play(t, s)
+	c.holds(t, "a server is gone", 8*second, s.length, 0)
+	if n := c.servers[3].asked.Load() - before; n == 0 {
+		t.Error("the server that is back has no calls")
+	}
+	if n := c.failures()["OK no deadline exceeded"]; n == 0 || n > 20 {
+		t.Errorf("%d calls found no connection, want a few, which were certainly not executed", n)
+	}
+}
+
 // TestNotServing: half of the servers say for four seconds that they do not serve. Two seconds later they have no calls, and two seconds after they say that they
 // do they have. No call fails.
 func TestNotServing(t *testing.T) {
