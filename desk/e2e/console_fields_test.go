@@ -86,7 +86,7 @@ func TestOwnFields(t *testing.T) {
 	boss.clean()
 	agent.clean()
 	for _, f := range v.View(v.conv) {
-		if said := string(f.D); strings.Contains(said, "1234") || strings.Contains(said, "Gold") {
+		if said := string(f.D); strings.Contains(said, "1234.5") || strings.Contains(said, "Gold") {
 			t.Errorf("the customer got %s", said)
 		}
 	}
