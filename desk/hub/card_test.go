@@ -118,7 +118,7 @@ func TestOwnFieldsOfRoles(t *testing.T) {
 		t.Errorf("not recorded: %+v", rows)
 	}
 	for _, row := range r.audited("") {
-		if strings.Contains(row.Detail, "139") {
+		if strings.Contains(row.Detail, "13900139000") {
 			t.Errorf("the audit log has a value: %+v", row)
 		}
 	}
