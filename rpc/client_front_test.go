@@ -99,7 +99,7 @@ func TestClientSecureFails(t *testing.T) {
 	}{
 		"a stranger's certificate": {s.addr, "certificate", testkit.Patience},
 		"a server without TLS":     {plain.Addr("port0").String(), "TLS with", testkit.Patience},
-		"no answer":                {silent.Addr().String(), "deadline", time.Millisecond},
+		"no answer":                {silent.Addr().String(), "deadline", 200 * time.Millisecond}, // enough to connect
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := s.options(t, x509.NewCertPool())

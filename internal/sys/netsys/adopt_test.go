@@ -39,7 +39,8 @@ func (p *pipes) dial() net.Conn {
 // side ends both. The last of its connections are served before it closes.
 func TestListenOn(t *testing.T) {
 	p := newPipes()
-	s := New().NewSockets()
+	system := New()
+	s := system.NewSockets()
 	l, err := s.Listen("", "", sys.ListenOptions{On: p})
 	must(t, err)
 	if l.Addr.String() != "memory" {
@@ -65,6 +66,9 @@ func TestListenOn(t *testing.T) {
 	}
 	last := p.dial()
 	defer last.Close()
+	node, err := system.table.lookup(l.FD)
+	must(t, err)
+	testkit.Eventually(t, "the goroutine to bring it", node.what.(*listener).brought) // after a while it comes too late
 	taken := 0
 	testkit.Eventually(t, "the last connection", func() bool {
 		lfd, _, err := s.AcceptLast(l.FD)
