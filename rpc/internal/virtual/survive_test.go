@@ -42,7 +42,11 @@ func protocols(t *testing.T, f func(t *testing.T, protocol string)) {
 // TestAllIsWell: calls take as long as the work and the way there and back, none fails, and none is made twice.
 func TestAllIsWell(t *testing.T) {
 	protocols(t, func(t *testing.T, protocol string) {
-		for _, p := range []balance.Policy{balance.RoundRobin, balance.Weighted, balance.LeastRequests, balance.PeakEWMA} {
+		policies := []balance.Policy{balance.PeakEWMA}
+		if protocol == "frame" { // they are the same for all
+			policies = append(policies, balance.RoundRobin, balance.Weighted, balance.LeastRequests)
+		}
+		for _, p := range policies {
 			s := ordinary(50, 0.3)
 			s.length, s.protocol, s.options.Balance.Policy = 6*second, protocol, p
 			c := play(t, s)
@@ -92,6 +96,9 @@ func TestBadServers(t *testing.T) {
 			}
 		}
 		play(t, s).holds(t, "bad servers", 2*second, s.length, 0.01)
+		if protocol != "frame" { // the same servers
+			return
+		}
 		plain := play(t, s.defenceless()).errorRate(2*second, s.length)
 		if t.Logf("without defence %.5f", plain); plain < 0.015 {
 			t.Errorf("bad servers do no harm: %v fail", plain)
