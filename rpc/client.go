@@ -265,8 +265,8 @@ func (cl *Client) closeGroup() error {
 	return nil
 }
 
-// pause waits for d and reports whether ctx still goes on.
-func (cl *Client) pause(ctx context.Context, d time.Duration) bool {
+// sleep waits for d and reports whether ctx still goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -101,8 +101,8 @@ func (cl *GRPCClient) unreached(to *grpcTarget) {
 			err := cl.askHealth(ctx, to, "Check", func(grpcwire.Health) {})
 			return !errors.Is(err, ErrConnection) && !errors.Is(err, ErrDeadline), false // any answer will do
 		})
-		to.away.Store(false)
 		to.node.SetHealthy(true)
+		to.away.Store(false)
 	})
 }
 
@@ -134,11 +134,7 @@ func (to *grpcTarget) askAgain(ask func() (over, heard bool)) {
 		if heard {
 			again.Succeeded()
 		}
-		t := time.NewTimer(again.Failed())
-		select {
-		case <-t.C:
-		case <-to.ctx.Done():
-			t.Stop()
+		if !sleep(to.ctx, again.Failed()) {
 			return
 		}
 	}

@@ -127,7 +127,7 @@ func (l *link) run() {
 			pause = again.Failed()
 			cl.linkFailed(l, err, pause)
 		}
-		if !cl.pause(l.peer.ctx, l.held(pause)) {
+		if !sleep(l.peer.ctx, l.held(pause)) {
 			return
 		}
 		cl.setConnecting(l, true)

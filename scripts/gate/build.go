@@ -115,7 +115,7 @@ func compile(dir string, list []program, command string, ready func(...program))
 	if err := goTool(".", "build", "-o", command, "./cmd/eddy"); err != nil {
 		return err
 	}
-	for _, build := range []string{"plain", "race", "debug"} {
+	for _, build := range buildOrder {
 		for _, group := range groups(build, list) {
 			for part := range slices.Chunk(group, most) {
 				if err := compileGroup(dir, build, part); err != nil {

@@ -119,7 +119,11 @@ type result struct {
 func (g *gateRun) built(list []program, build func(ready func(...program)) error) (bool, error) {
 	if g.rounds == 1 && g.burn == 0 {
 		var err error
-		g.once(func(q *queue) { err = build(q.add) })
+		g.once(func(q *queue) {
+			if err = build(q.add); err != nil {
+				q.drop()
+			}
+		})
 		return err == nil && g.verdict(), err
 	}
 	if err := build(func(...program) {}); err != nil {

@@ -249,7 +249,7 @@ func TestExecute(t *testing.T) {
 }
 
 // TestRunsWhileBuilt: programs run as soon as they are built, half as many at once as later, and the longest of those that are built comes first. When the build
-// fails, nothing passes.
+// fails, nothing passes, and no other program begins.
 func TestRunsWhileBuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -293,8 +293,13 @@ func TestRunsWhileBuilt(t *testing.T) {
 			t.Errorf("%d ran, %v at once", len(order), most)
 		}
 		broken := errors.New("does not compile")
-		if ok, err := g.built(nil, func(ready func(...program)) error { ready(of("once a")); return broken }); ok || err != broken {
-			t.Errorf("%v, %v", ok, err)
+		ok, err = g.built(nil, func(ready func(...program)) error {
+			ready(of("once a"), of("once b"), of("once c"))
+			time.Sleep(time.Second)
+			return broken
+		})
+		if ok || err != broken || len(order) != 14 {
+			t.Errorf("%v, %v, and %d programs ran, not the two that had begun", ok, err, len(order)-12)
 		}
 	})
 }

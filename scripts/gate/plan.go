@@ -28,6 +28,9 @@ var builds = map[string][]string{
 	"debug": {"-tags", "eddydebug"},
 }
 
+// buildOrder are all builds, in the order in which they are made.
+var buildOrder = []string{"plain", "race", "debug"}
+
 // noPoller are the tests of the engine and its protocols that touch no readiness backend: parsers, models and the soak.
 const noPoller = `^(Fuzz|TestParser|TestInflate|TestCompressWithinWindow|TestWindowSlides|TestPipelineModel|TestFuturesAgainstModel|TestDropsAgainstModel|TestProducersFasterThanConsumers)`
 

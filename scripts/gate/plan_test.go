@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,9 @@ func TestEveryPackageOnce(t *testing.T) {
 		if _, err := regexp.Compile(r.skip); err != nil {
 			t.Errorf("run %s: %v", r.name, err)
 		}
+	}
+	if made := slices.Sorted(slices.Values(buildOrder)); !slices.Equal(made, slices.Sorted(maps.Keys(builds))) {
+		t.Errorf("the builds %q are made", made)
 	}
 	for _, n := range named {
 		if !slices.ContainsFunc(all, func(p pkg) bool { return holds([]string{n}, p.folder) }) {

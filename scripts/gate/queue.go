@@ -29,6 +29,9 @@ func (q *queue) add(list ...program) {
 	})
 }
 
+// drop forgets the programs that have not begun.
+func (q *queue) drop() { q.change(func() { q.list = nil }) }
+
 // filled says that nothing is added any more.
 func (q *queue) filled() { q.change(func() { q.full = true }) }
 

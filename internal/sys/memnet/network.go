@@ -145,7 +145,9 @@ func (m *Machine) dial(ctx context.Context, network, address string) (net.Conn, 
 	for {
 		l, wait, changed := m.find(to)
 		if changed == nil {
-			if !sleep(ctx, wait) {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
 				return refused(syscall.ETIMEDOUT)
 			}
 			if l == nil {
@@ -196,18 +198,6 @@ func (m *Machine) connect(ctx context.Context, l *listener, to netip.AddrPort, r
 	case <-ctx.Done():
 		near.forget()
 		return refused(syscall.ETIMEDOUT)
-	}
-}
-
-// sleep reports whether ctx still goes on after d.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

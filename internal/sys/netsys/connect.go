@@ -23,7 +23,7 @@ func (s sockets) Connect(network string, remote net.Addr, o sys.ConnectOptions) 
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.abort = cancel
-	dial := d.DialContext
+	dial := Dial(d.DialContext)
 	if s.dial != nil {
 		dial = s.dial
 	}
@@ -82,7 +82,7 @@ func dialUnix(network string, remote *net.UnixAddr, local netip.AddrPort) error 
 }
 
 // connect is the goroutine that makes a connection.
-func (c *conn) connect(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address string) {
+func (c *conn) connect(ctx context.Context, dial Dial, network, address string) {
 	defer c.abort()
 	nc, err := dial(ctx, network, address)
 	if err == nil {

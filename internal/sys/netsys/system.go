@@ -49,14 +49,17 @@ type System struct {
 	closeLimit, exitLimit time.Duration
 	blocking              bool
 
-	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil = package net
+	dial Dial // nil = package net
 }
 
 // New returns an empty System.
 func New() *System { return &System{closeLimit: closeLimit, exitLimit: exitLimit} }
 
-// NewWith returns an empty System whose connections are made by dial, which may be called by several goroutines.
-func NewWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) *System {
+// Dial makes a connection, as the DialContext of a net.Dialer does. Several goroutines may call it.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// NewWith returns an empty System whose connections are made by dial.
+func NewWith(dial Dial) *System {
 	s := New()
 	s.dial = dial
 	return s

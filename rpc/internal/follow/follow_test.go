@@ -183,3 +183,22 @@ func TestPauses(t *testing.T) {
 		r.Refresh() // cannot be
 	})
 }
+
+// TestBookEnds: Close waits for the tasks of a Book, which ends their context; there are no later ones.
+func TestBookEnds(t *testing.T) {
+	b, err := NewBook(balance.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	b.Go(func() {
+		<-b.Context.Done()
+		ended = true
+	})
+	b.Close()
+	b.Go(func() { t.Error("a task after the end") })
+	b.Close()
+	if !ended {
+		t.Error("Close has not waited")
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"slices"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http1"
@@ -29,21 +28,12 @@ type client struct {
 	more    func() uint64 // attempts beyond the first
 }
 
-// instances is a resolver that knows all servers.
-type instances []discovery.Instance
-
-func (l instances) Watch(ctx context.Context, tell func([]discovery.Instance)) error {
-	tell(slices.Clone(l))
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // dial makes client i.
 func (c *cluster) dial(i int) {
 	zone := i % max(c.zones, 1)
 	m := c.net.Machine(machineAddr(2, zone, i))
 	o := c.options
-	var list instances
+	var list []discovery.Instance
 	for _, v := range c.servers {
 		list = append(list, discovery.Instance{Addr: netip.AddrPortFrom(v.machine.Addr, 80).String(), Zone: fmt.Sprint("zone ", v.zone)})
 	}
@@ -53,7 +43,7 @@ func (c *cluster) dial(i int) {
 	g := &eddy.Group{Loops: 1, Logger: quiet}
 	simhook.Simulate(m.Host(), g)
 	cl := &client{machine: m, group: g}
-	o.Resolver, o.Group, o.Logger = list, g, quiet
+	o.Resolver, o.Group, o.Logger = discovery.Static(list...), g, quiet
 	by := map[string]func(rpc.ClientOptions) error{"": cl.byFrame, "frame": cl.byFrame, "grpc": cl.byGRPC, "http": cl.byHTTP}
 	if err := by[c.protocol](o); err != nil {
 		c.t.Fatal(err)

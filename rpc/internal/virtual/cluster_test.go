@@ -211,7 +211,7 @@ func (v *server) drain() {
 	}
 }
 
-// kill ends the server as a crash does: its machine is off the network, and its connections are reset when it is back.
+// kill ends the server as a crash does: its connections are reset, and its machine answers nothing until restart.
 func (v *server) kill() {
 	v.machine.Cut()
 	v.machine.Reset()
