@@ -3,6 +3,7 @@ package eddy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -81,7 +82,7 @@ func (s *parked) send(t *testing.T, n int) {
 	}
 }
 
-// TestParkedBound: a connection keeps 64 messages for a pool that has no room. The next one is refused as one too many of
+// TestParkedBound: a connection keeps parkBound messages for a pool that has no room. The next one is refused as one too many of
 // the connection; those that were kept are handled when there is room.
 func TestParkedBound(t *testing.T) {
 	s := newParked(t)
@@ -94,7 +95,7 @@ func TestParkedBound(t *testing.T) {
 		t.Fatalf("%d errors beyond the bound, want one", len(s.errs.errs))
 	}
 	var e *HopError
-	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != rejectedConnection || !strings.Contains(err.Error(), "64") {
+	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != rejectedConnection || !strings.Contains(err.Error(), fmt.Sprint(parkBound)) {
 		t.Errorf("%v, want a HopError with code %v that names the limit", err, rejectedConnection)
 	}
 	if n, refs := s.c.counts.inflight.Load(), s.msg.Refs(); n != parkBound || refs != 1+parkBound {

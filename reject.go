@@ -68,7 +68,7 @@ func RejectFunc(f func(ctx *Context, msg any, err *HopError) error) AddOption {
 }
 
 // RejectPause keeps the message and pauses the connection's reads until the pool has room; the longest waiting connection
-// is served first. Later events of the connection for the same pool wait behind the message, up to 64 in all. Further
+// is served first. Later events of the connection for the same pool wait behind the message, up to 1024 in all. Further
 // ones are refused as with RejectClose, and so is everything when the pool is closed. Meanwhile the handler deadline runs
 // and the request counts as in flight.
 func RejectPause() AddOption { return pausePolicy.option() }
@@ -174,8 +174,9 @@ type parking struct {
 	room    *executor.Room
 }
 
-// parkBound is how many events a connection keeps.
-const parkBound = 64
+// parkBound is how many events a connection keeps. When the first is kept, reads pause, but messages may be on their way through other pools, and
+// each of them may become several.
+const parkBound = strandBound
 
 func errParkFull(p *executor.Pool) error {
 	return &executor.LimitError{Pool: p.Name(), What: "what a connection keeps for the pool", Limit: parkBound, Key: true}
