@@ -23,7 +23,7 @@ type run struct {
 // builds are the flags of each build.
 var builds = map[string][]string{
 	// SQLite is C made Go: its memory lies outside the heap, where the race detector sees nothing, and looks at each access all the same.
-	"race":  {"-race", "-gcflags=modernc.org/sqlite/lib=-race=false -d=checkptr=0", "-gcflags=modernc.org/libc/...=-d=checkptr=0"},
+	"race":  {"-race", "-gcflags=modernc.org/sqlite/lib=-race=false -d=checkptr=0 -dwarf=false", "-gcflags=modernc.org/libc/...=-d=checkptr=0 -dwarf=false"},
 	"plain": nil,
 	"debug": {"-tags", "eddydebug"},
 }
