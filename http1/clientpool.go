@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/fairqueue"
 )
 
 // hostKey identifies a set of interchangeable connections: any of them can serve a request with the same key.
@@ -14,31 +15,11 @@ type hostKey struct {
 	auth   string // value of Proxy-Authorization, empty for none
 }
 
-// host holds the connections of one hostKey. Transport.mu guards it.
+// host holds the connections of one hostKey and the calls that wait for one. transportConns.mu guards it.
 type host struct {
-	idle []*clientConn // in order of their last use, the most recent at the end
-	open int           // connections and attempts to connect
-}
-
-// waitList holds the calls that wait for a connection, in order of arrival. Transport.mu guards it.
-type waitList struct{ calls []*call }
-
-func (w *waitList) len() int { return len(w.calls) }
-
-func (w *waitList) takeAll() []*call {
-	left := w.calls
-	w.calls = nil
-	return left
-}
-
-// remove takes c out and reports whether c was in the list.
-func (w *waitList) remove(c *call) bool {
-	i := slices.Index(w.calls, c)
-	if i < 0 {
-		return false
-	}
-	w.calls = slices.Delete(w.calls, i, i+1)
-	return true
+	idle    []*clientConn // in order of their last use, the most recent at the end
+	open    int           // connections and attempts to connect
+	waiting fairqueue.Queue[*call]
 }
 
 // grant is the answer of the pool to a call: a connection, or leave to make one.
@@ -59,48 +40,41 @@ func (g grant) carryOut() {
 	}
 }
 
-// acquire gives the call a connection, lets the call make one, or puts it in the waiting list.
+// acquire gives the call a connection, lets the call make one, or puts it in the waiting list of its host.
 func (t *Transport) acquire(c *call) {
-	t.conns.mu.Lock()
-	if t.conns.closed {
-		t.conns.mu.Unlock()
+	p := &t.conns
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
 		c.fail(ErrTransportClosed)
 		return
 	}
-	g, ok := grant{}, false
-	if t.conns.waiting.len() == 0 || !t.behind(c) {
-		g, ok = t.grant(c)
+	h := p.hosts[c.key]
+	if h == nil {
+		h = new(host)
+		p.hosts[c.key] = h
 	}
-	if !ok {
-		full := t.conns.waiting.len() >= t.MaxWaiting
-		if !full {
-			t.conns.waiting.calls = append(t.conns.waiting.calls, c)
+	if h.waiting.Len() == 0 {
+		if g, ok := t.grant(h, c); ok {
+			p.mu.Unlock()
+			g.carryOut()
+			return
 		}
-		t.conns.mu.Unlock()
-		if full {
-			c.fail(ErrTransportBusy)
-		} else if c.stopped() { // a cancel before the append found no entry to remove
-			t.stopWaiting(c)
-		}
-		return
 	}
-	t.conns.mu.Unlock()
-	g.carryOut()
-}
-
-// behind reports whether earlier calls wait for the same host. t.mu is held.
-func (t *Transport) behind(c *call) bool {
-	return slices.ContainsFunc(t.conns.waiting.calls, func(o *call) bool { return o.key == c.key })
+	refused, full := p.waiting.Push(&h.waiting, c, t.MaxWaiting)
+	t.forget(c.key, h)
+	p.mu.Unlock()
+	if full {
+		refused.fail(ErrTransportBusy)
+	}
+	if c.stopped() { // a cancel before the append found no entry to remove
+		t.stopWaiting(c)
+	}
 }
 
 // grant returns the connection, or the leave to make one, that the call can have now, and reports false if the call has to
-// wait. t.mu is held.
-func (t *Transport) grant(c *call) (grant, bool) {
-	h := t.conns.hosts[c.key]
-	if h == nil {
-		h = new(host)
-		t.conns.hosts[c.key] = h
-	}
+// wait. The lock is held.
+func (t *Transport) grant(h *host, c *call) (grant, bool) {
 	for len(h.idle) > 0 && !c.fresh {
 		cc := h.idle[len(h.idle)-1]
 		h.idle = h.idle[:len(h.idle)-1]
@@ -119,17 +93,18 @@ func (t *Transport) grant(c *call) (grant, bool) {
 	if t.conns.open >= t.MaxConns {
 		old := t.evict()
 		if old == nil {
+			t.conns.short = true
 			return grant{}, false
 		}
 		g.shut = append(g.shut, old)
 	}
-	t.conns.hosts[c.key] = h // evicting the host's last connection deletes the entry
+	t.conns.hosts[c.key] = h // evicting the host's last connection forgets it
 	h.open++
 	t.conns.open++
 	return g, true
 }
 
-// evict removes an idle connection of any host from the pool's counts and returns it, nil if there is none. t.mu is held.
+// evict removes an idle connection of any host from the pool's counts and returns it, nil if there is none. The lock is held.
 func (t *Transport) evict() *clientConn {
 	for key, h := range t.conns.hosts {
 		if len(h.idle) > 0 {
@@ -147,12 +122,17 @@ func (t *Transport) evictFrom(key hostKey, h *host) *clientConn {
 	return cc
 }
 
-// uncount subtracts one connection or attempt from the pool's counts. t.mu is held.
+// uncount subtracts one connection or attempt from the pool's counts. The lock is held.
 func (t *Transport) uncount(key hostKey) {
 	h := t.conns.hosts[key]
 	h.open--
 	t.conns.open--
-	if h.open == 0 {
+	t.forget(key, h)
+}
+
+// forget removes a host of which nothing is left. The lock is held.
+func (t *Transport) forget(key hostKey, h *host) {
+	if h.open == 0 && h.waiting.Len() == 0 {
 		delete(t.conns.hosts, key)
 	}
 }
@@ -165,7 +145,7 @@ func (t *Transport) release(cc *clientConn) {
 	if keep {
 		h.idle = append(h.idle, cc)
 	}
-	granted := t.serve()
+	granted := t.serve(h)
 	if keep && len(h.idle) > t.MaxIdlePerHost {
 		h.idle = h.idle[:len(h.idle)-1] // cc, since nobody has taken it
 		keep = false
@@ -182,46 +162,75 @@ func (t *Transport) release(cc *clientConn) {
 // gone updates the pool when a connection has ended. A nil cc stands for a failed attempt to connect.
 func (t *Transport) gone(key hostKey, cc *clientConn) {
 	t.conns.mu.Lock()
+	h := t.conns.hosts[key]
 	if cc == nil || !cc.evicted {
-		if h := t.conns.hosts[key]; cc != nil && h != nil {
+		if cc != nil && h != nil {
 			if i := slices.Index(h.idle, cc); i >= 0 {
 				h.idle = slices.Delete(h.idle, i, i+1)
 			}
 		}
 		t.uncount(key)
 	}
-	granted := t.serve()
+	granted := t.serve(h)
 	t.conns.mu.Unlock()
 	for _, g := range granted {
 		g.carryOut()
 	}
 }
 
-// serve grants the waiting calls, in order, the connections that they can have now. t.mu is held.
-func (t *Transport) serve() []grant {
-	if t.conns.waiting.len() == 0 {
-		return nil
+// serve grants the calls that wait for h, in order, the connections that they can have now, or all calls if MaxConns keeps some waiting: the host comes first
+// whose call has waited longest. The lock is held.
+func (t *Transport) serve(h *host) (granted []grant) {
+	if !t.conns.short {
+		return t.serveHost(h, nil)
 	}
-	var granted []grant
-	left := t.conns.waiting.calls[:0]
-	for _, c := range t.conns.waiting.calls {
-		if g, ok := t.grant(c); ok {
-			granted = append(granted, g)
-		} else {
-			left = append(left, c)
+	t.conns.short = false
+	var hosts []*host
+	for _, h := range t.conns.hosts {
+		if h.waiting.Len() > 0 {
+			hosts = append(hosts, h)
 		}
 	}
-	clear(t.conns.waiting.calls[len(left):])
-	t.conns.waiting.calls = left
+	slices.SortFunc(hosts, func(a, b *host) int { return a.waiting.Compare(&b.waiting) })
+	for _, h := range hosts {
+		granted = t.serveHost(h, granted)
+	}
+	return granted
+}
+
+func (t *Transport) serveHost(h *host, granted []grant) []grant {
+	for h != nil && h.waiting.Len() > 0 {
+		g, ok := t.grant(h, h.waiting.First())
+		if !ok {
+			break
+		}
+		t.conns.waiting.Pop(&h.waiting)
+		granted = append(granted, g)
+	}
 	return granted
 }
 
 // stopWaiting removes a call from the waiting list and fails it with its stop cause. Other calls are left alone.
 func (t *Transport) stopWaiting(c *call) {
 	t.conns.mu.Lock()
-	was := t.conns.waiting.remove(c)
+	was := false
+	if h := t.conns.hosts[c.key]; h != nil {
+		was = t.conns.waiting.Remove(&h.waiting, c)
+		t.forget(c.key, h)
+	}
 	t.conns.mu.Unlock()
 	if was {
 		c.fail(c.stopCause())
 	}
+}
+
+// shut refuses further calls and returns those that wait.
+func (t *Transport) shut() (left []*call) {
+	t.conns.mu.Lock()
+	defer t.conns.mu.Unlock()
+	t.conns.closed = true
+	for _, h := range t.conns.hosts {
+		left = append(left, t.conns.waiting.Drain(&h.waiting)...)
+	}
+	return left
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/clienttls"
+	"github.com/go-eddy/eddy/internal/fairqueue"
 )
 
 // Transport makes HTTP/1.1 requests on Eddy's loops. Use it as the http.RoundTripper of an http.Client, which adds
@@ -32,7 +33,7 @@ type Transport struct {
 	MaxConns        int // open connections and attempts in all; beyond it requests wait. Default 512
 	MaxConnsPerHost int // open connections and attempts to one host; beyond it requests wait. Default 64
 	MaxIdlePerHost  int // connections to one host that are kept without a request. Default 16
-	MaxWaiting      int // requests that wait for a connection; beyond it ErrTransportBusy. Default 1024
+	MaxWaiting      int // requests that wait for a connection; beyond it the latest of the host with the most get ErrTransportBusy. Default 1024
 
 	IdleTimeout           time.Duration // how long a connection is kept without a request. Default 90 s; negative: for ever
 	ConnectTimeout        time.Duration // of each step: lookup, one address, proxy and TLS handshake together. Default 30 s
@@ -85,7 +86,8 @@ type transportConns struct {
 	fresh   map[*eddy.Conn]*clientConn // made, and not yet taken by connOf
 	hosts   map[hostKey]*host
 	open    int // connections and attempts
-	waiting waitList
+	waiting fairqueue.Bound[*call]
+	short   bool // MaxConns keeps a call waiting
 	closed  bool
 	stats   TransportStats
 }
@@ -103,7 +105,7 @@ type TransportStats struct {
 var (
 	// ErrTransportClosed is the error of requests after Close, and of those that Close ends.
 	ErrTransportClosed = errors.New("http1: the Transport is closed")
-	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a connection.
+	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a connection. Nothing was sent.
 	ErrTransportBusy = errors.New("http1: too many requests wait for a connection")
 	// ErrStale is the error of a request that cannot be sent once more after the server has closed its connection. No byte
 	// of an answer had come.
@@ -245,10 +247,7 @@ func (t *Transport) Close() error {
 	if t.onLoop() {
 		return eddy.ErrOnLoop
 	}
-	t.conns.mu.Lock()
-	t.conns.closed = true
-	left := t.conns.waiting.takeAll()
-	t.conns.mu.Unlock()
+	left := t.shut()
 	t.run.halt()
 	for _, c := range left {
 		c.fail(ErrTransportClosed)
@@ -266,7 +265,7 @@ func (t *Transport) Stats() TransportStats {
 	t.conns.mu.Lock()
 	defer t.conns.mu.Unlock()
 	s := t.conns.stats
-	s.Open, s.Waiting = t.conns.open, t.conns.waiting.len()
+	s.Open, s.Waiting = t.conns.open, t.conns.waiting.Len()
 	for _, h := range t.conns.hosts {
 		s.Idle += len(h.idle)
 	}

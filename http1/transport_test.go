@@ -633,6 +633,145 @@ func TestTransportLimits(t *testing.T) {
 	}
 }
 
+// Requests that wait for a host that does not answer keep nobody from waiting for another one: the latest of them is told that it is one too many. Each
+// ends once, and nothing is left of the hosts.
+func TestTransportStuckHost(t *testing.T) {
+	goOn, stay := make(chan struct{}), make(chan struct{})
+	stuck := start(t, func(w http.ResponseWriter, r *http.Request) { <-stay; hello(w, r) })
+	busy := start(t, func(w http.ResponseWriter, r *http.Request) { <-goOn; hello(w, r) })
+	tr := transport(t, &Transport{MaxConnsPerHost: 1, MaxWaiting: 3})
+	ask := func(s *server) <-chan error {
+		done := make(chan error, 1)
+		was := tr.Stats()
+		go func() {
+			resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+			}
+			done <- err
+		}()
+		testkit.Eventually(t, "the request to be placed", func() bool { return tr.Stats().Requests == was.Requests+1 })
+		return done
+	}
+	var hung, served []<-chan error
+	for n := range 4 {
+		hung = append(hung, ask(stuck))
+		testkit.Eventually(t, "a place", func() bool { st := tr.Stats(); return st.Open == 1 && st.Waiting == n })
+	}
+	for range 2 {
+		served = append(served, ask(busy))
+	}
+	if err := testkit.Receive(t, "the latest", hung[3]); !errors.Is(err, ErrTransportBusy) {
+		t.Errorf("the latest that waits for the host that is stuck: %v", err)
+	}
+	if st := tr.Stats(); st.Waiting != 3 || st.Open != 2 {
+		t.Errorf("%+v", st)
+	}
+	if err := testkit.Receive(t, "one too many of the other host", ask(busy)); !errors.Is(err, ErrTransportBusy) {
+		t.Errorf("one too many where both have the same: %v", err)
+	}
+	close(goOn)
+	for _, done := range served {
+		if err := testkit.Receive(t, "an answer", done); err != nil {
+			t.Errorf("the other host: %v", err)
+		}
+	}
+	close(stay)
+	for _, done := range hung[:3] {
+		if err := testkit.Receive(t, "an answer", done); err != nil {
+			t.Errorf("behind it: %v", err)
+		}
+	}
+	tr.CloseIdleConnections()
+	testkit.Eventually(t, "no connection", func() bool { return tr.Stats().Open == 0 })
+	expectHosts(t, tr, 0)
+}
+
+func expectHosts(t *testing.T, tr *Transport, n int) {
+	t.Helper()
+	tr.conns.mu.Lock()
+	defer tr.conns.mu.Unlock()
+	if len(tr.conns.hosts) != n {
+		t.Errorf("%d hosts, want %d", len(tr.conns.hosts), n)
+	}
+}
+
+// A request to a host that has no connection, and is one too many, leaves nothing of its host.
+func TestTransportRefusedHost(t *testing.T) {
+	goOn := make(chan struct{})
+	s := start(t, func(w http.ResponseWriter, r *http.Request) { <-goOn; hello(w, r) })
+	tr := transport(t, &Transport{MaxConns: 1, MaxWaiting: 1})
+	var wg sync.WaitGroup
+	for n := range 2 {
+		wg.Go(func() {
+			resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.ReadAll(resp.Body)
+		})
+		testkit.Eventually(t, "a place", func() bool { st := tr.Stats(); return st.Open == 1 && st.Waiting == n })
+	}
+	if _, err := tr.RoundTrip(request(t, "GET", "http://other.example", nil)); !errors.Is(err, ErrTransportBusy) {
+		t.Errorf("one too many: %v", err)
+	}
+	expectHosts(t, tr, 1)
+	close(goOn)
+	wg.Wait()
+}
+
+// Of the hosts for whose connections there is no room, the one comes first whose request has waited longest, however many others there are; a request that is
+// given up leaves nothing of its host.
+func TestTransportOrderOfHosts(t *testing.T) {
+	var order sync.Map
+	var served atomic.Int32
+	goOn := make(chan struct{})
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		<-goOn
+		order.Store(r.URL.Path, served.Add(1))
+		hello(w, r)
+	}
+	a, b, c := start(t, handler), start(t, handler), start(t, handler)
+	tr := transport(t, &Transport{MaxConns: 1})
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for n, q := range []struct {
+		s    *server
+		path string
+	}{{a, "/0"}, {a, "/1"}, {b, "/2"}, {a, "/3"}, {c, "/gone"}, {b, "/4"}, {a, "/5"}} {
+		wg.Go(func() {
+			r := request(t, "GET", q.s.url(q.path), nil)
+			if q.path == "/gone" {
+				r = r.WithContext(ctx)
+			}
+			resp, err := tr.RoundTrip(r)
+			if q.path == "/gone" {
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("given up: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.ReadAll(resp.Body)
+		})
+		testkit.Eventually(t, "a place", func() bool { st := tr.Stats(); return st.Open == 1 && st.Waiting == n })
+	}
+	cancel()
+	testkit.Eventually(t, "one to give up", func() bool { return tr.Stats().Waiting == 5 })
+	expectHosts(t, tr, 2)
+	close(goOn)
+	wg.Wait()
+	for n := range int32(6) {
+		if place, _ := order.Load(fmt.Sprint("/", n)); place != n+1 {
+			t.Errorf("request %d was the %v. of all", n, place)
+		}
+	}
+}
+
 // The limit of one host holds by itself.
 func TestTransportHostLimit(t *testing.T) {
 	goOn := make(chan struct{})

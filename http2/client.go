@@ -31,7 +31,7 @@ type Transport struct {
 
 	MaxConns        int // open connections and attempts in all; beyond it requests wait. Default 512
 	MaxConnsPerHost int // connections and attempts to one host that take requests; beyond it requests wait. Default 4
-	MaxWaiting      int // requests that wait for a stream; beyond it ErrTransportBusy. Default 1024
+	MaxWaiting      int // requests that wait for a stream; beyond it the latest of the host with the most get ErrTransportBusy. Default 1024
 
 	IdleTimeout           time.Duration // how long a connection is kept without a request. Default 90 s; negative: for ever
 	ConnectTimeout        time.Duration // of each step: lookup, one address, TLS and the server's SETTINGS together. Default 30 s
@@ -100,7 +100,7 @@ var (
 	ErrNotHTTP2 = errors.New("http2: the server has not chosen HTTP/2")
 	// ErrTransportClosed is the error of requests after Close, and of those that Close ends.
 	ErrTransportClosed = errors.New("http2: the Transport is closed")
-	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a stream.
+	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a stream. Nothing was sent.
 	ErrTransportBusy = errors.New("http2: too many requests wait for a stream")
 	// ErrStale is the error of a request whose connection takes no more requests, and that could not be sent on another.
 	ErrStale = errors.New("http2: the connection ended before the request was answered")

@@ -94,6 +94,36 @@ func TestClientMaxConns(t *testing.T) {
 	}
 }
 
+// TestClientStuckHost: requests to a host that says nothing take the places of those that wait, and keep nobody from waiting for another host: the latest
+// of them is told that it is one too many. What is left waits on.
+func TestClientStuckHost(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	base := script(t, func(p *peer) { p.serves("x") })
+	tr := transport(t, &Transport{MaxWaiting: 2})
+	var stuck []<-chan outcome
+	for n := range 2 {
+		stuck = append(stuck, ask(tr, request(t, "GET", "http://"+ln.Addr().String(), nil)))
+		testkit.Eventually(t, "a request to wait", func() bool { return tr.Stats().Waiting == n+1 })
+	}
+	if o := fetch(tr, request(t, "GET", base, nil)); o.err != nil {
+		t.Errorf("another host: %v", o.err)
+	}
+	if o := testkit.Receive(t, "the latest", stuck[1]); !errors.Is(o.err, ErrTransportBusy) {
+		t.Errorf("the latest: %v", o.err)
+	}
+	if s := tr.Stats(); s.Waiting != 1 {
+		t.Errorf("%+v", s)
+	}
+	_ = tr.Close()
+	if o := testkit.Receive(t, "the first", stuck[0]); !errors.Is(o.err, ErrTransportClosed) {
+		t.Errorf("the first: %v", o.err)
+	}
+}
+
 // TestClientCancel: the end of the context resets the stream, before the answer, inside its body and inside the request.
 func TestClientCancel(t *testing.T) {
 	for _, stage := range []string{"before the answer", "in the answer", "in the request"} {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/fairqueue"
 )
 
 // hostKey identifies the connections that can serve the same requests.
@@ -18,16 +19,16 @@ type host struct {
 	key     hostKey
 	conns   []*clientConn // that take requests, the oldest first
 	attempt *attempt      // to make a further one, at most one at a time
-	waiting []*call       // in order of arrival
+	waiting fairqueue.Queue[*call]
 }
 
 // transportConns are the connections of a Transport and what waits for them.
 type transportConns struct {
 	mu      sync.Mutex
 	hosts   map[hostKey]*host
-	open    int  // connections and attempts, those that take no more requests included
-	streams int  // given out
-	waiting int  // calls in all hosts
+	open    int // connections and attempts, those that take no more requests included
+	streams int // given out
+	waiting fairqueue.Bound[*call]
 	short   bool // MaxConns keeps a call waiting
 	closed  bool
 	stats   TransportStats
@@ -81,7 +82,7 @@ func (t *Transport) acquire(c *call) {
 		h = &host{key: c.key}
 		p.hosts[c.key] = h
 	}
-	if len(h.waiting) == 0 {
+	if h.waiting.Len() == 0 {
 		if cc := h.free(); cc != nil {
 			t.grant(h, cc, c)
 			t.forget(h)
@@ -90,19 +91,16 @@ func (t *Transport) acquire(c *call) {
 			return
 		}
 	}
-	full := p.waiting >= t.MaxWaiting
+	refused, full := p.waiting.Push(&h.waiting, c, t.MaxWaiting)
 	var w tasks
-	if !full {
-		h.waiting = append(h.waiting, c)
-		p.waiting++
-		t.serve(h, &w)
-	}
+	t.serve(h, &w)
 	t.forget(h)
 	p.mu.Unlock()
 	w.carryOut()
 	if full {
-		c.fail(ErrTransportBusy)
-	} else if c.stopCause() != nil { // a cancel before the append found no entry to remove
+		refused.fail(ErrTransportBusy)
+	}
+	if c.stopCause() != nil { // a cancel before the append found no entry to remove
 		t.stopWaiting(c)
 	}
 }
@@ -129,19 +127,17 @@ func (h *host) free() *clientConn {
 // serve gives streams to the calls that wait for h, in order, and begins a connection if some are left. The lock is held.
 func (t *Transport) serve(h *host, w *tasks) {
 	p := &t.conns
-	for len(h.waiting) > 0 {
+	for h.waiting.Len() > 0 {
 		cc := h.free()
 		if cc == nil {
 			break
 		}
-		c := h.waiting[0]
-		h.waiting[0] = nil
-		h.waiting = h.waiting[1:]
-		p.waiting--
+		c := h.waiting.First()
+		p.waiting.Pop(&h.waiting)
 		t.grant(h, cc, c)
 		w.grants = append(w.grants, grant{c, cc})
 	}
-	if len(h.waiting) == 0 || h.attempt != nil || len(h.conns) >= t.MaxConnsPerHost || p.closed {
+	if h.waiting.Len() == 0 || h.attempt != nil || len(h.conns) >= t.MaxConnsPerHost || p.closed {
 		return
 	}
 	if p.open >= t.MaxConns {
@@ -198,7 +194,7 @@ func (t *Transport) uncount(h *host, cc *clientConn) {
 
 // forget removes a host of which nothing is left. The lock is held.
 func (t *Transport) forget(h *host) {
-	if len(h.conns) == 0 && len(h.waiting) == 0 && h.attempt == nil && t.conns.hosts[h.key] == h {
+	if len(h.conns) == 0 && h.waiting.Len() == 0 && h.attempt == nil && t.conns.hosts[h.key] == h {
 		delete(t.conns.hosts, h.key)
 	}
 }
@@ -225,8 +221,7 @@ func (t *Transport) unmade(a *attempt, err error) {
 	t.conns.open--
 	var left []*call
 	if len(h.conns) == 0 {
-		left = h.takeAll()
-		t.conns.waiting -= len(left)
+		left = t.conns.waiting.Drain(&h.waiting)
 	}
 	t.forget(h)
 	if t.conns.short {
@@ -237,12 +232,6 @@ func (t *Transport) unmade(a *attempt, err error) {
 		c.fail(err)
 	}
 	w.carryOut()
-}
-
-func (h *host) takeAll() []*call {
-	left := h.waiting
-	h.waiting = nil
-	return left
 }
 
 // resized notes how many streams the server allows on cc now.
@@ -298,12 +287,8 @@ func (t *Transport) stopWaiting(c *call) {
 	t.conns.mu.Lock()
 	was := false
 	if h := t.conns.hosts[c.key]; h != nil {
-		if i := slices.Index(h.waiting, c); i >= 0 {
-			h.waiting = slices.Delete(h.waiting, i, i+1)
-			t.conns.waiting--
-			was = true
-			t.forget(h)
-		}
+		was = t.conns.waiting.Remove(&h.waiting, c)
+		t.forget(h)
 	}
 	t.conns.mu.Unlock()
 	if was {
@@ -317,9 +302,8 @@ func (t *Transport) shut() (left []*call) {
 	defer t.conns.mu.Unlock()
 	t.conns.closed = true
 	for _, h := range t.conns.hosts {
-		left = append(left, h.takeAll()...)
+		left = append(left, t.conns.waiting.Drain(&h.waiting)...)
 	}
-	t.conns.waiting = 0
 	return left
 }
 
@@ -348,7 +332,7 @@ func (t *Transport) Stats() TransportStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Open, s.Streams, s.Waiting = p.open, p.streams, p.waiting
+	s.Open, s.Streams, s.Waiting = p.open, p.streams, p.waiting.Len()
 	for _, h := range p.hosts {
 		for _, cc := range h.conns {
 			if cc.slots.used == 0 {
