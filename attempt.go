@@ -105,9 +105,6 @@ func (a *attempt) succeed() {
 	}
 	l := a.loop
 	a.owner().tally.Accepted.Add(1)
-	if err := l.sock.SetNoDelay(a.fd, true); err != nil {
-		l.Log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.Name, "err", err) // the peer is gone; the next read tells
-	}
 	c := &Conn{set: a.set, fd: a.fd}
 	var local netip.AddrPort
 	if a.peer.IsValid() {

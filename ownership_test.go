@@ -125,11 +125,6 @@ func (k *spySockets) Accept(fd int) (int, netip.AddrPort, error) {
 	return nfd, peer, err
 }
 
-func (k *spySockets) SetNoDelay(fd int, on bool) error {
-	k.s.saw(k.loop, fmt.Sprint("nodelay ", on), fd)
-	return k.Sockets.SetNoDelay(fd, on)
-}
-
 func (k *spySockets) Read(fd int, p []byte) (int, error) {
 	k.s.saw(k.loop, "read", fd)
 	return k.Sockets.Read(fd, p)
@@ -272,7 +267,7 @@ func checkOwners(t *testing.T, s *spy, workers int) {
 		switch {
 		case c.op == "accept" || c.op == "listen":
 		case c.loop == workers: // the boss
-			allowed := isConn && c.op == "nodelay true" || c.fd == listener && slices.Contains([]string{"add", "remove", "close"}, c.op) || !isConn && c.op == "close"
+			allowed := c.fd == listener && slices.Contains([]string{"add", "remove", "close"}, c.op) || !isConn && c.op == "close"
 			if !allowed {
 				t.Errorf("the boss made %q on descriptor %d", c.op, c.fd)
 			}

@@ -315,7 +315,6 @@ func (s stageSockets) Unacked(fd int) (int, error) {
 func (s stageSockets) ConnectError(int) error { return nil }
 
 func (s stageSockets) LocalAddr(int) (netip.AddrPort, error) { return netip.AddrPort{}, nil }
-func (s stageSockets) SetNoDelay(int, bool) error            { return nil }
 func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
 
 func (s stageSockets) OpenReserve() (int, error) { return -1, sys.ErrAgain }

@@ -157,7 +157,7 @@ func (a *Acceptor[T]) Adopt(fd int, peer netip.AddrPort) {
 		return
 	}
 	if err := a.Sock.SetKeepAlive(fd, a.Set.Listen.KeepAlive); err != nil {
-		a.Set.Tally.Errors.Add(1) // as for SetNoDelay
+		a.Set.Tally.Errors.Add(1) // the peer is gone already; the worker will find out
 	}
 	a.adopting = true
 	defer func() { a.adopting = false }()
@@ -220,9 +220,6 @@ func (a *Acceptor[T]) accepted(fd int, peer netip.AddrPort) {
 		return
 	}
 	s := Socket{fd, peer, a.locals.of(a.Sock, fd, a.adopting), t.Tenant}
-	if err := a.Sock.SetNoDelay(fd, true); err != nil {
-		tally.Errors.Add(1) // the peer is gone already; the worker will find out
-	}
 	if a.Host.Place != nil {
 		a.await(s)
 		return

@@ -320,8 +320,7 @@ func (s sockets) OpenReserve() (int, error) {
 	return s.openSocket(), nil
 }
 
-func (s sockets) Left(int) int               { return s.left }
-func (s sockets) SetNoDelay(int, bool) error { return nil }
+func (s sockets) Left(int) int { return s.left }
 
 func (s sockets) LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(fd % 2)}), 1), nil

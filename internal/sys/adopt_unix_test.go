@@ -84,11 +84,13 @@ func TestTake(t *testing.T) {
 	must(t, err)
 	s := NewSockets()
 	must(t, c.(*net.TCPConn).SetLinger(5))
+	must(t, c.(*net.TCPConn).SetNoDelay(false))
 	fd, peer, err := s.Take(c)
 	must(t, err)
 	if l, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LINGER); l != 0 || err != nil { // l_onoff comes first
 		t.Errorf("it lingers: %d, %v", l, err)
 	}
+	expectNoDelay(t, fd)
 	if peer.String() != client.LocalAddr().String() {
 		t.Errorf("peer %v, want %v", peer, client.LocalAddr())
 	}

@@ -273,7 +273,6 @@ func TestConnectUnix(t *testing.T) {
 		t.Errorf("peer %v, local address %v, %v", peer, local, err)
 	}
 	for _, fd := range []int{l.FD, fd, server} {
-		must(t, s.SetNoDelay(fd, true))
 		must(t, s.SetKeepAlive(fd, 1))
 		must(t, s.SetKeepAlive(fd, 0))
 	}

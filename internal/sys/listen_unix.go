@@ -101,6 +101,7 @@ func (s *sockets) Take(c net.Conn) (fd int, peer netip.AddrPort, err error) {
 		return -1, peer, err
 	}
 	if t, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		_ = setInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // the peer may be gone
 		peer = t.AddrPort()
 		peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	}

@@ -14,14 +14,6 @@ import (
 // TCP_KEEPINTVL.
 const longestKeepAlive = 32767 * time.Second
 
-func (s *sockets) SetNoDelay(fd int, on bool) error {
-	v := 0
-	if on {
-		v = 1
-	}
-	return tcpOption(fd, unix.TCP_NODELAY, v)
-}
-
 func (s *sockets) SetKeepAlive(fd int, d time.Duration) error {
 	if d <= 0 {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 0)
@@ -60,8 +52,9 @@ func tcpOption(fd, option, value int) error {
 	return err
 }
 
-// inheritedOptions sets what must be set before a connection exists, because
-// the buffers decide the window scale of the handshake.
+// inheritedOptions sets what connections have from their listener. It is set
+// before they exist, because the buffers decide the window scale of the
+// handshake, and because once is cheaper.
 func inheritedOptions(fd int, keepAlive time.Duration, recvBuffer, sendBuffer, unsent int) error {
 	for _, b := range []struct {
 		name   string
@@ -77,6 +70,9 @@ func inheritedOptions(fd int, keepAlive time.Duration, recvBuffer, sendBuffer, u
 		if err := setOption(fd, unix.SOL_SOCKET, b.option, b.name, b.size); err != nil {
 			return err
 		}
+	}
+	if err := setOption(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, "TCP_NODELAY", 1); err != nil {
+		return err
 	}
 	if unsent > 0 && notSentLowat != 0 {
 		if err := setOption(fd, unix.IPPROTO_TCP, notSentLowat, "TCP_NOTSENT_LOWAT", unsent); err != nil {

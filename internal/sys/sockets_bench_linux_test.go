@@ -125,7 +125,6 @@ func loopback(tb testing.TB, s Sockets) (a, b int) {
 	})
 	must(tb, err)
 	tb.Cleanup(func() { s.Close(a) })
-	must(tb, s.SetNoDelay(a, true))
-	must(tb, s.SetNoDelay(b, true))
+	must(tb, setInt(b, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 	return a, b
 }

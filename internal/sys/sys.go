@@ -195,7 +195,8 @@ type Sockets interface {
 	// Accept takes one connection from a listening descriptor. The new
 	// descriptor is non-blocking and is not inherited by child processes. IPv4
 	// peers of a dual-stack listener have IPv4 addresses; unix peers have the
-	// zero address.
+	// zero address. Here as from Take and Connect, TCP sends small writes without
+	// delay (TCP_NODELAY).
 	Accept(fd int) (nfd int, peer netip.AddrPort, err error)
 
 	// AcceptLast is Accept for a listener that is about to be closed. Its
@@ -224,9 +225,6 @@ type Sockets interface {
 	// LocalAddr returns the address a TCP socket is bound to, or the zero
 	// address for a unix socket.
 	LocalAddr(fd int) (netip.AddrPort, error)
-
-	// SetNoDelay switches TCP_NODELAY. On a unix socket it does nothing.
-	SetNoDelay(fd int, on bool) error
 
 	// SetKeepAlive makes the system ask the peer of a silent TCP connection
 	// whether it lives, as ListenOptions.KeepAlive does. 0 and less stop that.

@@ -118,7 +118,6 @@ func (s *stage) pair() (a, b int) {
 		s.must(err)
 	}
 	s.must(s.sock.Close(l.FD))
-	s.must(s.sock.SetNoDelay(b, true))
 	return a, b
 }
 

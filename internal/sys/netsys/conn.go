@@ -66,7 +66,6 @@ type conn struct {
 	writing bool
 	lossy   bool // Close ends with a reset
 	leaving bool // closed, and bytes still have to be sent
-	delayed bool // TCP_NODELAY was switched off
 	local   netip.AddrPort
 	remote  netip.AddrPort
 }

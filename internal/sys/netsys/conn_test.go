@@ -404,9 +404,6 @@ func TestOptions(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()
 	fd, _ := connected(t, sock)
-	for _, on := range []bool{true, false, true} {
-		must(t, sock.SetNoDelay(fd, on))
-	}
 	for _, d := range []time.Duration{time.Minute, 0, -1} {
 		must(t, sock.SetKeepAlive(fd, d))
 	}
@@ -418,7 +415,6 @@ func TestOptions(t *testing.T) {
 	must(t, err)
 	defer sock.Close(u)
 	for _, fd := range []int{l.FD, u, accept(t, sock, l)} {
-		must(t, sock.SetNoDelay(fd, false))
 		must(t, sock.SetKeepAlive(fd, time.Minute))
 	}
 }

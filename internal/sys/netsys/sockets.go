@@ -80,21 +80,6 @@ func (s sockets) LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, syscall.ENOTSOCK
 }
 
-func (s sockets) SetNoDelay(fd int, on bool) error {
-	c, err := s.conn(fd)
-	if err != nil {
-		return s.optional(fd, err)
-	}
-	c.mu.Lock()
-	t, same := c.tcp(), c.delayed == !on
-	c.delayed = !on
-	c.mu.Unlock()
-	if t == nil || same { // package net has switched it on
-		return nil
-	}
-	return errno(t.SetNoDelay(on))
-}
-
 func (s sockets) SetKeepAlive(fd int, d time.Duration) error {
 	c, err := s.conn(fd)
 	if err != nil {

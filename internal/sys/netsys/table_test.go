@@ -112,7 +112,6 @@ func TestBadDescriptor(t *testing.T) {
 		"Write":         func(fd int) error { _, err := sock.Write(fd, make([]byte, 1)); return err },
 		"Writev":        func(fd int) error { _, err := sock.Writev(fd, [][]byte{{1}}); return err },
 		"SendFile":      func(fd int) error { _, err := sock.SendFile(fd, f, 0, 1); return err },
-		"SetNoDelay":    func(fd int) error { return sock.SetNoDelay(fd, true) },
 		"SetKeepAlive":  func(fd int) error { return sock.SetKeepAlive(fd, 0) },
 		"ConnectError":  sock.ConnectError,
 		"ShutdownWrite": sock.ShutdownWrite,

@@ -20,7 +20,6 @@ const (
 	OutOfDescriptors               // EMFILE
 	OutOfFiles                     // ENFILE
 	NoReserve                      // OpenReserve finds no descriptor
-	OptionFails                    // setting a socket option fails
 	AddressUnknown                 // LocalAddr fails
 	ShutdownFails                  // ENOTCONN
 	CloseFails                     // EIO; the descriptor is closed all the same
@@ -56,7 +55,7 @@ const (
 var faultNames = [faults]string{
 	"short read", "short write", "EAGAIN on read", "EAGAIN on write", "reset before read", "reset in mid-write",
 	"ETIMEDOUT on read", "ECONNABORTED on accept", "EINTR on accept", "EMFILE", "ENFILE", "no reserve descriptor",
-	"socket option fails", "local address unknown", "shutdown fails", "close fails", "poller add fails",
+	"local address unknown", "shutdown fails", "close fails", "poller add fails",
 	"poller modify fails", "poller wait fails", "wait interrupted", "spurious readable", "spurious writable",
 	"stale event", "split event", "late event", "time jump", "loop stalled", "call interleaved with a system call",
 	"zero window", "slow peer", "peer half-closes", "peer resets", "peer vanishes", "task storm", "off-loop write",

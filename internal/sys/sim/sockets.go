@@ -110,16 +110,7 @@ func (s sockets) LocalAddr(fd int) (netip.AddrPort, error) {
 	return f.end.local, nil
 }
 
-func (s sockets) SetNoDelay(fd int, _ bool) error {
-	w := s.w
-	w.enter("nodelay", fd)
-	if w.file("nodelay", fd) == nil || w.Hit(OptionFails) {
-		return syscall.EINVAL
-	}
-	return nil
-}
-
-func (s sockets) SetKeepAlive(fd int, _ time.Duration) error { return s.SetNoDelay(fd, true) }
+func (s sockets) SetKeepAlive(int, time.Duration) error { return nil }
 
 // Connect begins a connection. Its outcome comes now, soon or very late.
 func (s sockets) Connect(_ string, remote net.Addr, o sys.ConnectOptions) (int, bool, error) {
