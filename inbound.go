@@ -178,12 +178,12 @@ func (c *Conn) inputDone() {
 		c.dropInput()
 	}
 	c.mark(watchIdle)
-	c.setInterest(c.interest &^ sys.Read)
 	c.fireEventFromHead(InputClosedEvent{})
 	if c.has(outputEnded) && c.phase < PhaseClosing {
 		c.peerEnded()
 	}
 	c.checkHalfClosed()
+	c.setInterest(c.interest &^ sys.Read) // last, for most have ended now
 }
 
 // peerEnded closes a connection whose peer has ended its side and is sent nothing more.

@@ -186,7 +186,7 @@ func (m mine) HandleWritability(ctx *Context, _ bool) error {
 
 func (m mine) HandleClose(ctx *Context, _ CloseReason, _ error) { m.check(ctx, "HandleClose") }
 
-// TestOneLoopOwnsAConnection: the boss accepts, sets options and hands over, and does nothing else; each connection then
+// TestOneLoopOwnsAConnection: the boss accepts and hands over, and does nothing else; each connection then
 // belongs to one worker, chosen in turn, whose goroutine makes every call for it, whoever asked: one registration, all
 // reads, writes and interest changes, one close.
 func TestOneLoopOwnsAConnection(t *testing.T) {
@@ -248,6 +248,41 @@ func TestOneLoopOwnsAConnection(t *testing.T) {
 		t.Errorf("boss: %+v, %d accepted", st.Boss, st.Accepted)
 	}
 	checkOwners(t, s, workers)
+}
+
+// TestCallsOfAShortConnection: a connection with one request costs no call of the poller but the two for its registration, although the peer's end takes its
+// reads away.
+func TestCallsOfAShortConnection(t *testing.T) {
+	s := new(spy)
+	srv := &Server{Loops: 1, platform: s.kernel(), Init: func(p *Pipeline) error { return p.Add("echo", Handle((*Context).Write)) }}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(testkit.Patience))
+	io.WriteString(c, "hello")
+	if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	c.(*net.TCPConn).CloseWrite()
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatalf("read %v, want EOF", err)
+	}
+	fd := s.of("accept")[0].fd
+	var ops []string
+	for _, o := range s.of("add", "modify", "remove") {
+		if o.fd == fd {
+			ops = append(ops, o.op)
+		}
+	}
+	if !slices.Equal(ops, []string{"add", "remove"}) {
+		t.Errorf("%v", ops)
+	}
 }
 
 // checkOwners looks through the record of a server that has ended.

@@ -21,7 +21,18 @@ func NewSockets() Sockets { return new(sockets) }
 type portable struct {
 	owned map[int]io.Closer // what ends with a listening descriptor
 	chunk []byte            // scratch of SendFile where the kernel cannot copy
+	limit limit
 }
+
+// limit is how many descriptors the process may have, as the system last said.
+type limit struct {
+	most int
+	asks int // how often it was used since
+}
+
+// limitAsks is how often a limit is used until the system is asked again, for
+// somebody may change it at any time.
+const limitAsks = 64
 
 func (s *sockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Accept(fd) }
 
@@ -50,11 +61,15 @@ func (s *sockets) OpenReserve() (int, error) {
 }
 
 // Left goes by the number of fd, because the system gives out the lowest free
-// number.
+// number. With an eighth left it asks for the limit each time.
 func (s *sockets) Left(fd int) int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxInt
+	l := &s.limit
+	if l.asks++; l.asks >= limitAsks || fd >= l.most-l.most/8 {
+		var r unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+			return math.MaxInt
+		}
+		l.most, l.asks = int(min(uint64(r.Cur), math.MaxInt32)), 0
 	}
-	return int(min(uint64(limit.Cur), math.MaxInt32)) - fd - 1
+	return l.most - fd - 1
 }

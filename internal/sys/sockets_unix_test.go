@@ -426,7 +426,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestLeft: Left goes down with each opened descriptor, to 0 at the limit.
+// TestLeft: Left goes down with each opened descriptor, to 0 at the limit. A limit that has changed is soon noticed, and at once where few are left.
 func TestLeft(t *testing.T) {
 	s := NewSockets()
 	fd, err := s.OpenReserve()
@@ -436,6 +436,21 @@ func TestLeft(t *testing.T) {
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if left := s.Left(fd); left <= 0 || uint64(left+fd+1) != min(uint64(limit.Cur), math.MaxInt32) {
 		t.Errorf("%d left behind descriptor %d, limit %d", left, fd, limit.Cur)
+	}
+	most := s.Left(fd) + fd + 1
+	s.(*sockets).limit.most = most * 2 // as if it had been more
+	if left := s.Left(most - 1); left != most {
+		t.Errorf("%d left behind the last descriptor but %d, want what was known", left, most)
+	}
+	for range limitAsks {
+		_ = s.Left(fd)
+	}
+	if left := s.Left(fd); left+fd+1 != most {
+		t.Errorf("%d left behind descriptor %d, limit %d, after %d times", left, fd, most, limitAsks)
+	}
+	s.(*sockets).limit.most = most / 2 // as if it had been less
+	if left := s.Left(most/2 - 1); left+most/2 != most {
+		t.Errorf("%d left where there were few, limit %d", left, most)
 	}
 }
 
