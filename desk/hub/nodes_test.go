@@ -45,6 +45,16 @@ func (r *rig) elsewhere(id string) {
 	r.hub.sessions.elsewhere[id] = true
 }
 
+// turned waits until no turn of the router of before is under way any more.
+func (r *rig) turned() {
+	r.t.Helper()
+	turns := r.hub.Counters.RouterTurns.Load()
+	r.waitFor("turns of the router", func() bool {
+		r.hub.router.wake()
+		return r.hub.Counters.RouterTurns.Load() >= turns+2
+	})
+}
+
 func (r *rig) load(agent string) int {
 	all, err := r.db.Cold().Loads(r.ctx)
 	r.ok(err)
@@ -349,6 +359,9 @@ func TestElsewhereIsThere(t *testing.T) {
 		return !p.Online
 	}
 	before := r.count(ann, offline)
+	// The store knows of no other server: what a reading of the staff that begins behind the end finds there counts.
+	r.waitFor("the staff to be read", func() bool { return !r.hub.router.stale.Load() })
+	r.turned()
 	agent.Close()
 	r.waitFor("the agent's session to end", func() bool {
 		r.hub.mu.Lock()
@@ -386,18 +399,10 @@ func TestRoutesOnlyWhileItLeads(t *testing.T) {
 	}})
 	account := r.account("lin", 10)
 	r.ok(r.agentClient(account).Connected(r.ctx))
-	turned := func() { // no turn of before is under way any more
-		t.Helper()
-		turns := r.hub.Counters.RouterTurns.Load()
-		r.waitFor("turns of the router", func() bool {
-			r.hub.router.wake()
-			return r.hub.Counters.RouterTurns.Load() >= turns+2
-		})
-	}
 	waits := func(want int) {
 		t.Helper()
 		r.open(r.customer(), "human")
-		turned()
+		r.turned()
 		if got := r.load(account.ID); got != want {
 			t.Errorf("the agent has %d chats, want %d", got, want)
 		}
@@ -410,6 +415,6 @@ func TestRoutesOnlyWhileItLeads(t *testing.T) {
 		r.waitFor("the customers to be served", func() bool { return r.load(account.ID) == 2*(waiting+1) })
 		end()
 		<-ended
-		turned()
+		r.turned()
 	}
 }
