@@ -137,6 +137,7 @@ func (d *desk) start() {
 	}
 	d.out = &testkit.Output{}
 	d.cmd = exec.Command(path, append([]string{"desk", "--addr", d.addr, "--data", d.data}, d.flags...)...)
+	d.cmd.Env = append(os.Environ(), "EDDY_DESK_PASSWORD_MEMORY=7MiB") // the least: passwords took a third of the server's time
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

@@ -47,11 +47,11 @@ func Main(m goleak.TestingM, eddy func()) {
 
 const testHome = "EDDY_TEST_HOME"
 
-// Program prepares one run of the command line.
+// Program prepares one run of the command line. The check of a password takes the least memory that it may, unless the line says otherwise.
 func Program(args ...string) *exec.Cmd {
 	cmd := exec.Command(Path(), args...)
 	cmd.Env = append(os.Environ(), AsProgram+"=1", "HOME="+os.Getenv(testHome), "USERPROFILE="+os.Getenv(testHome),
-		"TMPDIR="+os.Getenv(testHome), "TMP="+os.Getenv(testHome), "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
+		"TMPDIR="+os.Getenv(testHome), "TMP="+os.Getenv(testHome), "EDDY_DESK_PASSWORD_MEMORY=7MiB", "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
 	return cmd
 }
 
