@@ -595,6 +595,15 @@ func TestTransportHeaderTimeout(t *testing.T) {
 	}
 }
 
+// roundTrip makes a request and reads its response to the end.
+func roundTrip(tr *Transport, r *http.Request) error {
+	resp, err := tr.RoundTrip(r)
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+	}
+	return err
+}
+
 // The limits on connections hold, requests beyond them wait in order, and beyond MaxWaiting they are refused.
 func TestTransportLimits(t *testing.T) {
 	var now, most atomic.Int32
@@ -611,11 +620,7 @@ func TestTransportLimits(t *testing.T) {
 	for i := range 8 {
 		url := []string{"http://" + a.addr, "http://" + b.addr}[i%2]
 		go func() {
-			resp, err := tr.RoundTrip(request(t, "GET", url, nil))
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-			}
-			errs <- err
+			errs <- roundTrip(tr, request(t, "GET", url, nil))
 		}()
 	}
 	testkit.Eventually(t, "all to be placed", func() bool { s := tr.Stats(); return s.Open == 3 && s.Waiting == 5 })
@@ -644,11 +649,7 @@ func TestTransportStuckHost(t *testing.T) {
 		done := make(chan error, 1)
 		was := tr.Stats()
 		go func() {
-			resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-			}
-			done <- err
+			done <- roundTrip(tr, request(t, "GET", s.url("/"), nil))
 		}()
 		testkit.Eventually(t, "the request to be placed", func() bool { return tr.Stats().Requests == was.Requests+1 })
 		return done
@@ -704,12 +705,9 @@ func TestTransportRefusedHost(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 2 {
 		wg.Go(func() {
-			resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
-			if err != nil {
+			if err := roundTrip(tr, request(t, "GET", s.url("/"), nil)); err != nil {
 				t.Error(err)
-				return
 			}
-			_, _ = io.ReadAll(resp.Body)
 		})
 		testkit.Eventually(t, "a place", func() bool { st := tr.Stats(); return st.Open == 1 && st.Waiting == n })
 	}
@@ -745,18 +743,9 @@ func TestTransportOrderOfHosts(t *testing.T) {
 			if q.path == "/gone" {
 				r = r.WithContext(ctx)
 			}
-			resp, err := tr.RoundTrip(r)
-			if q.path == "/gone" {
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("given up: %v", err)
-				}
-				return
+			if err := roundTrip(tr, r); q.path == "/gone" && !errors.Is(err, context.Canceled) || q.path != "/gone" && err != nil {
+				t.Errorf("%s: %v", q.path, err)
 			}
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, _ = io.ReadAll(resp.Body)
 		})
 		testkit.Eventually(t, "a place", func() bool { st := tr.Stats(); return st.Open == 1 && st.Waiting == n })
 	}
@@ -780,12 +769,9 @@ func TestTransportHostLimit(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
-			if err != nil {
+			if err := roundTrip(tr, request(t, "GET", s.url("/"), nil)); err != nil {
 				t.Error(err)
-				return
 			}
-			_, _ = io.ReadAll(resp.Body)
 		})
 	}
 	testkit.Eventually(t, "all to be placed", func() bool { st := tr.Stats(); return st.Requests == 5 && st.Open+st.Waiting == 5 })
